@@ -13,17 +13,17 @@
 //! is no more than FALSE there.
 
 use crate::lists::{apart, same};
+use crate::named::change_named;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Filter, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Must run where values have the type of what they are compared with.
 #[derive(Debug)]
@@ -47,19 +47,18 @@ impl AnalyzerRule for DisjointLists {
         if lists == 0 {
             return Ok(plan);
         }
-        let mut number = 0;
+        let mut numbers = Numbers::default();
         let changed = plan.transform_up_with_subqueries(|node| {
-            let names = NamePreserver::new(&node);
+            numbers.enter(&node);
             let is_condition = matches!(node, LogicalPlan::Filter(_));
-            let changed = node.map_expressions(|expr| {
+            let changed = change_named(node, |expr| {
                 if !expr.exists(|expr| Ok(matches!(expr, Expr::InList(_)) || two_lists(expr).is_some()))? {
                     return Ok(Transformed::no(expr));
                 }
-                let name = names.save(&expr);
                 let expr = if is_condition { without_nulls(expr) } else { expr };
                 let expr = expr.transform_up(|expr| Ok(as_one(null_beside(expr))))?.data;
-                let expr = if lists > 1 { kept_apart(expr, is_condition, &mut number)? } else { expr };
-                Ok(Transformed::yes(name.restore(expr)))
+                let expr = if lists > 1 { kept_apart(expr, is_condition, &mut numbers)? } else { expr };
+                Ok(Transformed::yes(expr))
             })?;
             if !changed.transformed {
                 return Ok(changed);
@@ -76,15 +75,52 @@ impl AnalyzerRule for DisjointLists {
     }
 }
 
-/// An expression whose lists nobody makes one of, but for those that a condition demands one by one; `number` is that of
-/// the last one.
-fn kept_apart(expr: Expr, is_condition: bool, number: &mut u64) -> Result<Expr> {
+/// The numbers of lists that are kept apart.
+#[derive(Default)]
+struct Numbers {
+    last: u64,
+    /// Of the node at hand.
+    known: HashMap<InList, u64>,
+    /// Whether equal lists of it have one number: windows with the same keys and the sets of a grouping stay the same.
+    are_shared: bool,
+}
+
+impl Numbers {
+    fn enter(&mut self, node: &LogicalPlan) {
+        self.known.clear();
+        self.are_shared =
+            !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Join(_));
+    }
+
+    fn of(&mut self, list: &InList) -> u64 {
+        if let (true, Some(number)) = (self.are_shared, self.known.get(list)) {
+            return *number;
+        }
+        self.last += 1;
+        if self.are_shared {
+            self.known.insert(list.clone(), self.last);
+        }
+        self.last
+    }
+}
+
+/// An expression whose lists nobody makes one of, but for those that a condition demands one by one.
+fn kept_apart(expr: Expr, is_condition: bool, numbers: &mut Numbers) -> Result<Expr> {
     let mut keep = |expr: Expr| {
-        let kept = expr.transform_up(|expr| {
+        let plain = expr.transform_down(|expr| match expr {
+            Expr::Not(of) if matches!(*of, Expr::InList(_)) => match *of {
+                Expr::InList(InList { expr, list, negated }) => {
+                    Ok(Transformed::yes(expr.in_list(list, !negated)))
+                }
+                other => Ok(Transformed::no(Expr::Not(Box::new(other)))),
+            },
+            other => Ok(Transformed::no(other)),
+        })?;
+        let kept = plain.data.transform_up(|expr| {
             let Expr::InList(mut list) = expr else { return Ok(Transformed::no(expr)) };
-            *number += 1;
             if same(&list.expr).is_none() {
-                list.expr = Box::new(apart(*list.expr, *number));
+                let number = numbers.of(&list);
+                list.expr = Box::new(apart(*list.expr, number));
             }
             Ok(Transformed::yes(Expr::InList(list)))
         });
