@@ -42,6 +42,8 @@ REFUSALS = (
     "Physical input schema should be the same",
     "does not satisfy order requirements",
     "Expects PARTITION BY expression to be ordered",
+    # Of DataFusion 55.2: NOT IN of a correlated query, beside another condition once NOT has been taken through OR.
+    "null_aware anti join only supports single column join key",
 )
 REFUSED_MAX = 25
 # Failures that are shown before a run ends.

@@ -38,6 +38,7 @@ mod key;
 mod known;
 mod late;
 mod latest;
+mod merged_limits;
 mod missing_sorts;
 mod nbbo;
 mod node;
@@ -236,7 +237,9 @@ fn with_our_physical_rules(
         rules[groups] = Arc::new(top_groups::TOP_GROUPS);
     }
     let checked = rules.iter().position(|rule| rule.name() == SanityCheckPlan::new().name());
-    rules.insert(checked.unwrap_or(rules.len()), Arc::new(missing_sorts::MISSING_SORTS));
+    let before_check = checked.unwrap_or(rules.len());
+    rules.insert(before_check, Arc::new(merged_limits::MERGED_LIMITS));
+    rules.insert(before_check, Arc::new(missing_sorts::MISSING_SORTS));
     let carries =
         |rule: &Arc<dyn PhysicalOptimizerRule + Send + Sync>| rule.name() == ProjectionPushdown::new().name();
     let places: Vec<usize> = (0..rules.len()).filter(|&at| carries(&rules[at])).collect();
