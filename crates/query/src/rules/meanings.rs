@@ -15,7 +15,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, Union};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Union};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::coerce_union_schema;
 use std::sync::Arc;
@@ -52,6 +52,7 @@ impl AnalyzerRule for Meanings {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = with_outer_types(plan)?;
         let mut has_changed = false;
         let changed = plan.transform_up_with_subqueries(|plan| {
             // What is above has the types of what is below.
@@ -81,8 +82,69 @@ impl AnalyzerRule for Meanings {
     }
 }
 
+/// A plan whose sub-queries read columns around them in the types that these come to: of a UNION, those of all its
+/// queries, of a CASE, that of all its branches.
+fn with_outer_types(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut has_changed = false;
+    let changed = plan.transform_up_with_subqueries(|plan| {
+        let given = Arc::clone(plan.schema());
+        let plan = match plan {
+            LogicalPlan::Union(_) => match approximate::agreed(plan)?.data {
+                LogicalPlan::Union(union) => LogicalPlan::Union(as_combined(union)?),
+                other => other,
+            },
+            plan if has_changed => plan.recompute_schema()?,
+            plan => plan,
+        };
+        let schema = merge_schema(&plan.inputs());
+        let plan = match plan {
+            LogicalPlan::Projection(_) => {
+                change_named(plan, |expr| expr.transform_up(|expr| case_of_numbers(expr, &schema)))?.data
+            }
+            other => other,
+        };
+        has_changed |= !have_same_types(&given, plan.schema());
+        if !has_changed {
+            return Ok(Transformed::no(plan));
+        }
+        let plan = plan.map_subqueries(|query| outer_typed(query, &schema))?.data;
+        // A LATERAL query is the right side of a join, and reads columns of the left one.
+        let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::yes(plan)) };
+        let right = Arc::unwrap_or_clone(join.right);
+        join.right = Arc::new(outer_typed(right, join.left.schema())?.data);
+        Ok(Transformed::yes(LogicalPlan::Join(join)))
+    })?;
+    Ok(changed.data)
+}
+
+/// A CASE of numbers as one type; DECIMALs and FLOATs are for [`approximate`].
+fn case_of_numbers(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::Case(case) = &expr else { return Ok(Transformed::no(expr)) };
+    let branches = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+    let types: Vec<DataType> = branches.map(|branch| branch.get_type(schema)).collect::<Result<_>>()?;
+    let are_plain = types.iter().all(|of| of.is_integer() || *of == DataType::Float64);
+    if are_plain { values::of_one_type(expr, schema) } else { Ok(Transformed::no(expr)) }
+}
+
+/// A sub-query that reads columns of `schema` in the types that they have there.
+fn outer_typed(query: LogicalPlan, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
+    let typed = |expr: Expr| {
+        let Expr::OuterReferenceColumn(given, column) = &expr else { return Ok(Transformed::no(expr)) };
+        match datafusion::common::ExprSchema::field_from_column(schema, column).ok().cloned() {
+            Some(found) if found.data_type() != given.data_type() => {
+                Ok(Transformed::yes(Expr::OuterReferenceColumn(found, column.clone())))
+            }
+            _ => Ok(Transformed::no(expr)),
+        }
+    };
+    query.transform_up_with_subqueries(|plan| {
+        let changed = change_named(plan, |expr| expr.transform_up(typed))?;
+        if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
+    })
+}
+
 /// A UNION whose columns have the types that those of all its queries come to, which DataFusion 55.2 finds later: until
-/// then they are those of the first one, as which values are read. Says whether they are others.
+/// then they are those of the first one, as which values are read.
 fn as_combined(union: Union) -> Result<Union> {
     // What has no common type is told when types are made to agree.
     let Ok(combined) = coerce_union_schema(&union.inputs) else { return Ok(union) };
