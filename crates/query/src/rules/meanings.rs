@@ -117,12 +117,12 @@ fn with_outer_types(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(changed.data)
 }
 
-/// A CASE of numbers as one type; DECIMALs and FLOATs are for [`approximate`].
+/// A CASE of numbers as one type; DECIMALs, FLOATs and unsigned numbers have rules of their own.
 fn case_of_numbers(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::Case(case) = &expr else { return Ok(Transformed::no(expr)) };
     let branches = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
     let types: Vec<DataType> = branches.map(|branch| branch.get_type(schema)).collect::<Result<_>>()?;
-    let are_plain = types.iter().all(|of| of.is_integer() || *of == DataType::Float64);
+    let are_plain = types.iter().all(|of| of.is_signed_integer() || *of == DataType::Float64);
     if are_plain { values::of_one_type(expr, schema) } else { Ok(Transformed::no(expr)) }
 }
 
