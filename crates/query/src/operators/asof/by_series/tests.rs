@@ -37,7 +37,7 @@ impl Tables {
         let mut values = Vec::new();
         for (x, (ts, symbol, ends, sealed)) in rows.iter().enumerate() {
             let symbol = symbol.map_or("NULL".to_string(), |symbol| format!("'{symbol}'"));
-            values.push(format!("({}::timestamp, {symbol}, {x})", ts * 600));
+            values.push(format!("(to_timestamp({}), {symbol}, {x})", ts * 600));
             if *ends || x + 1 == rows.len() {
                 self.rows(&format!("INSERT INTO {name} VALUES {}", values.join(", ")));
                 values.clear();
@@ -274,7 +274,7 @@ fn what_relies_on_order_gets_it() {
 fn what_is_not_of_the_series_is_looked_up_or_merged() {
     let mut tables = tables();
     tables.rows("CREATE TABLE w (ts TIMESTAMP, s SYMBOL, e SYMBOL, x BIGINT) TIMESTAMP(ts) SERIES BY (s, e)");
-    tables.rows("INSERT INTO w VALUES (600::timestamp, 'A', 'N', 1), (600::timestamp, 'A', 'M', 2)");
+    tables.rows("INSERT INTO w VALUES (to_timestamp(600), 'A', 'N', 1), (to_timestamp(600), 'A', 'M', 2)");
     tables.rows("CHECKPOINT");
     let mut check = |join: &str, way: &str, expected: &[&str]| {
         let sql = format!("SELECT l.x, max(r.x) AS m FROM {join} GROUP BY l.x");
