@@ -9,8 +9,8 @@
 //!
 //! Lists that are beside each other only once NOT, CASE and sub-queries have been put in other words, whose values are not
 //! known yet (`DATE '2024-01-01'`), or of floats, of which some are equal and not the same, are kept apart: what each of
-//! them tests has a number that no other has ([`apart`]). Those that a filter demands one by one may be made one, as NULL
-//! is no more than FALSE there.
+//! them tests has a number that no other has ([`apart`]), but for equal lists of a node whose keys must stay equal. Those
+//! that a filter demands one by one may be made one, as NULL is no more than FALSE there.
 
 use crate::lists::{apart, same};
 use crate::named::change_named;
@@ -108,12 +108,12 @@ impl Numbers {
 fn kept_apart(expr: Expr, is_condition: bool, numbers: &mut Numbers) -> Result<Expr> {
     let mut keep = |expr: Expr| {
         let plain = expr.transform_down(|expr| match expr {
-            Expr::Not(of) if matches!(*of, Expr::InList(_)) => match *of {
+            Expr::Not(of) => Ok(match *of {
                 Expr::InList(InList { expr, list, negated }) => {
-                    Ok(Transformed::yes(expr.in_list(list, !negated)))
+                    Transformed::yes(expr.in_list(list, !negated))
                 }
-                other => Ok(Transformed::no(Expr::Not(Box::new(other)))),
-            },
+                other => Transformed::no(Expr::Not(Box::new(other))),
+            }),
             other => Ok(Transformed::no(other)),
         })?;
         let kept = plain.data.transform_up(|expr| {
