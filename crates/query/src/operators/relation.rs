@@ -5,6 +5,7 @@ use crate::dialect::pivot::{PivotMarker, UnpivotMarker};
 use crate::dialect::sample::Sample;
 use crate::dialect::series_join::SeriesJoinMarker;
 use crate::operators::{asof, latest, nbbo, pivot, read_twice, sample, sampling, series_join, unkeyed};
+use crate::rules::meanings;
 use datafusion::common::plan_datafusion_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
@@ -85,10 +86,8 @@ impl Relations {
                 join_operator: JoinOperator::CrossJoin(JoinConstraint::None),
             });
         }
-        if first.joins.is_empty() {
-            return context.plan(first.relation);
-        }
-        context.plan(nested(first.relation, first.joins))
+        let from = if first.joins.is_empty() { first.relation } else { nested(first.relation, first.joins) };
+        planned_typed(from, context)
     }
 }
 
@@ -110,6 +109,14 @@ impl JoinMarker {
 
 fn nested(relation: TableFactor, joins: Vec<Join>) -> TableFactor {
     TableFactor::NestedJoin { table_with_joins: Box::new(TableWithJoins { relation, joins }), alias: None }
+}
+
+/// The plan of a relation whose columns have the types that they come to, by which operators above it are made.
+pub(super) fn planned_typed(
+    relation: TableFactor,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    meanings::typed(context.plan(relation)?)
 }
 
 /// The plan of a PIVOT or UNPIVOT.
@@ -169,7 +176,7 @@ impl RelationPlanner for Relations {
                     return Err(plan_datafusion_err!("ASOF JOIN has no right side"));
                 };
                 let left = self.plan_from(vec![*table_with_joins], context)?;
-                let right = context.plan(join.relation)?;
+                let right = planned_typed(join.relation, context)?;
                 let plan = match marker {
                     JoinMarker::AsOf(marker) => {
                         asof::plan::plan_asof(left, right, marker, constraint, context)?

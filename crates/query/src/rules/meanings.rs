@@ -8,11 +8,11 @@ use super::{
     approximate, dates, lengths, lists, literals, long_lists, neighbours, nulls, patterns, recursion, texts,
     unsigned, values,
 };
-use crate::named::change_named;
-use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::DFSchema;
+use crate::named::{change_named, has};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Union};
@@ -52,7 +52,9 @@ impl AnalyzerRule for Meanings {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = with_outer_types(plan)?;
+        let reads_around =
+            |plan: &LogicalPlan| has(plan, |expr| matches!(expr, Expr::OuterReferenceColumn(..)));
+        let plan = if exists(&plan, reads_around)? { typed(plan)? } else { plan };
         let mut has_changed = false;
         let changed = plan.transform_up_with_subqueries(|plan| {
             // What is above has the types of what is below.
@@ -82,9 +84,19 @@ impl AnalyzerRule for Meanings {
     }
 }
 
-/// A plan whose sub-queries read columns around them in the types that these come to: of a UNION, those of all its
-/// queries, of a CASE, that of all its branches.
-fn with_outer_types(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// A plan whose columns have the types that they come to: of a UNION, those of all its queries, of a CASE, that of all its
+/// branches. DataFusion 55.2 finds them later, and what is made of the columns before keeps the types of the first query
+/// and the first THEN: our operators, and sub-queries that read columns around them.
+///
+/// # Errors
+/// Those of types that are not known.
+pub(crate) fn typed(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let grows = |plan: &LogicalPlan| {
+        Ok(matches!(plan, LogicalPlan::Union(_)) || has(plan, |expr| matches!(expr, Expr::Case(_)))?)
+    };
+    if !exists(&plan, grows)? {
+        return Ok(plan);
+    }
     let mut has_changed = false;
     let changed = plan.transform_up_with_subqueries(|plan| {
         let given = Arc::clone(plan.schema());
@@ -107,14 +119,24 @@ fn with_outer_types(plan: LogicalPlan) -> Result<LogicalPlan> {
         if !has_changed {
             return Ok(Transformed::no(plan));
         }
-        let plan = plan.map_subqueries(|query| outer_typed(query, &schema))?.data;
+        let plan = plan.map_subqueries(|query| outer_typed(query, &|column| field_of(&schema, column)))?.data;
         // A LATERAL query is the right side of a join, and reads columns of the left one.
         let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::yes(plan)) };
         let right = Arc::unwrap_or_clone(join.right);
-        join.right = Arc::new(outer_typed(right, join.left.schema())?.data);
+        join.right = Arc::new(outer_typed(right, &|column| field_of(join.left.schema(), column))?.data);
         Ok(Transformed::yes(LogicalPlan::Join(join)))
     })?;
     Ok(changed.data)
+}
+
+/// Whether a node of a plan, or of its sub-queries, is so.
+fn exists(plan: &LogicalPlan, is_so: impl Fn(&LogicalPlan) -> Result<bool>) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|plan| {
+        found |= is_so(plan)?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }
 
 /// A CASE of numbers as one type; DECIMALs, FLOATs and unsigned numbers have rules of their own.
@@ -126,19 +148,36 @@ fn case_of_numbers(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if are_plain { values::of_one_type(expr, schema) } else { Ok(Transformed::no(expr)) }
 }
 
-/// A sub-query that reads columns of `schema` in the types that they have there.
-fn outer_typed(query: LogicalPlan, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
-    let typed = |expr: Expr| {
-        let Expr::OuterReferenceColumn(given, column) = &expr else { return Ok(Transformed::no(expr)) };
-        match datafusion::common::ExprSchema::field_from_column(schema, column).ok().cloned() {
+fn field_of(schema: &DFSchema, column: &Column) -> Option<FieldRef> {
+    schema.maybe_index_of_column(column).map(|place| Arc::clone(&schema.fields()[place]))
+}
+
+/// A sub-query that reads columns of the query around it as these fields. In one inside of it a name is first that of a
+/// column between the two.
+fn outer_typed(
+    query: LogicalPlan,
+    around: &dyn Fn(&Column) -> Option<FieldRef>,
+) -> Result<Transformed<LogicalPlan>> {
+    let typed = |expr: Expr| match &expr {
+        Expr::OuterReferenceColumn(given, column) => Ok(match around(column) {
             Some(found) if found.data_type() != given.data_type() => {
-                Ok(Transformed::yes(Expr::OuterReferenceColumn(found, column.clone())))
+                Transformed::yes(Expr::OuterReferenceColumn(found, column.clone()))
             }
-            _ => Ok(Transformed::no(expr)),
-        }
+            _ => Transformed::no(expr),
+        }),
+        _ => Ok(Transformed::no(expr)),
     };
-    query.transform_up_with_subqueries(|plan| {
+    query.transform_up(|plan| {
         let changed = change_named(plan, |expr| expr.transform_up(typed))?;
+        let changed = changed.transform_data(|plan| {
+            let between = merge_schema(&plan.inputs());
+            plan.map_subqueries(|query| {
+                outer_typed(query, &|column| match field_of(&between, column) {
+                    Some(_) => None,
+                    None => around(column),
+                })
+            })
+        })?;
         if changed.transformed { changed.map_data(LogicalPlan::recompute_schema) } else { Ok(changed) }
     })
 }

@@ -3,6 +3,7 @@
 use super::node::{Nbbo, NbboArguments};
 use crate::dialect::marker::{NbboMarker, place, planning_error};
 use crate::error::SqlError;
+use crate::operators::relation::planned_typed;
 use crate::operators::sample::plan::designated_column;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
@@ -20,7 +21,7 @@ const NEEDED: usize = 3;
 pub(crate) fn plan_nbbo(marker: NbboMarker, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let NbboMarker { query, named, position } = marker;
     let factor = TableFactor::Derived { lateral: false, subquery: query, alias: None, sample: None };
-    let input = context.plan(factor)?;
+    let input = planned_typed(factor, context)?;
     let mut expr = |ast: ast::Expr| normalize_col(context.sql_to_expr(ast, input.schema())?, &input);
     let time = expr(designated_column(input.schema(), position, "nbbo")?)?;
     let mut found: [Option<Expr>; 5] = Default::default();

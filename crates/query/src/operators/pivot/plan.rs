@@ -4,6 +4,7 @@ use crate::dialect::marker::planning_error;
 use crate::dialect::pivot::{PivotMarker, UnpivotMarker};
 use crate::error::SqlError;
 use crate::operators::node::columns_of;
+use crate::operators::relation::planned_typed;
 use crate::operators::unkeyed::unkeyed;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, UnnestOptions};
@@ -26,7 +27,7 @@ pub(crate) fn plan_pivot(
 ) -> Result<LogicalPlan> {
     let error = |message: String| SqlError::new(message, marker.position);
     let columns = marker.columns().map_err(planning_error)?;
-    let input = context.plan(marker.table.clone())?;
+    let input = planned_typed(marker.table.clone(), context)?;
     let mut aggregates = Vec::with_capacity(columns.len());
     for column in columns {
         let written = column.aggregate.name.to_string();
@@ -103,7 +104,7 @@ pub(crate) fn plan_unpivot(
     marker: UnpivotMarker,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
-    let input = context.plan(marker.table.clone())?;
+    let input = planned_typed(marker.table.clone(), context)?;
     let mut values = Vec::with_capacity(marker.columns.len());
     let mut names = Vec::with_capacity(marker.columns.len());
     for (column, name) in marker.columns {

@@ -13,7 +13,7 @@ use crate::functions::stride::interval_nanos;
 use crate::functions::stride::{STRIDE_HINT, Stride};
 use crate::operators::asof::plan::Sides;
 use crate::operators::joins::node::Pairing;
-use crate::operators::relation::Relations;
+use crate::operators::relation::{Relations, planned_typed};
 use datafusion::common::{DFSchema, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::planner::RelationPlannerContext;
@@ -172,7 +172,7 @@ pub(crate) fn plan_window(
     let join = table_with_joins.joins.pop().ok_or_else(lost)?;
     let (spec, constraint) = SeriesJoinMarker::read(&join).ok_or_else(lost)?;
     let left = relations.plan_from(vec![*table_with_joins], context)?;
-    let right = context.plan(join.relation)?;
+    let right = planned_typed(join.relation, context)?;
     let pairs = node(left, right, spec, constraint, context)?;
     refuse_right_columns(&query, &pairs, context.context_provider()).map_err(planning_error)?;
     let SetExpr::Select(select) = query.body.as_mut() else { return Err(lost()) };
