@@ -38,31 +38,39 @@ impl VisitorMut for TellApart {
 
 fn told_apart(query: &mut Query) -> Result<()> {
     let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
-    let mut calls = Calls::default();
+    let (mut found, mut asks) = (Vec::new(), false);
+    let mut look = |expr: &Expr| {
+        asks |= is_asked(expr);
+        if matches!(expr, Expr::Function(_)) {
+            found.push(expr.clone());
+        }
+    };
+    let mut calls = Outside { look: &mut look, depth: 0 };
     // It never breaks off.
     let _ = walks::walk(&select.projection, &mut calls);
     let _ = walks::walk(&select.having, &mut calls);
     let _ = walks::walk(&select.qualify, &mut calls);
     let _ = walks::walk(&query.order_by, &mut calls);
+    let _ = walks::walk(&select.group_by, &mut calls);
+    if !asks {
+        return Ok(());
+    }
     let keys = match &select.group_by {
         GroupByExpr::Expressions(keys, _) => keys.as_slice(),
         GroupByExpr::All(_) => &[],
     };
-    calls.found.extend(keys.iter().cloned());
+    found.extend(keys.iter().cloned());
     if !keys.is_empty() || matches!(select.group_by, GroupByExpr::All(_)) {
         // Keys by their places and names.
-        calls.found.extend(select.projection.iter().filter_map(|item| match item {
+        found.extend(select.projection.iter().filter_map(|item| match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr.clone()),
             _ => None,
         }));
     }
     // Of each text without sub-queries, the texts with them and their sub-queries.
     let mut alike: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
-    for found in calls.found {
-        let mut asked = Asked::default();
-        let _ = walks::walk(&found, &mut asked);
-        let texts: Vec<String> =
-            asked.texts.into_iter().filter(|text| !asked.compared.contains(text)).collect();
+    for found in found {
+        let texts = asked(&found);
         if !texts.is_empty() {
             alike.entry(masked(&found)?).or_default().insert(found.to_string(), texts);
         }
@@ -105,15 +113,14 @@ fn is_asked(expr: &Expr) -> bool {
     }
 }
 
-/// The calls of a SELECT, outside of its sub-queries.
-#[derive(Default)]
-struct Calls {
-    found: Vec<Expr>,
+/// Looks at each expression outside of sub-queries.
+struct Outside<'a> {
+    look: &'a mut dyn FnMut(&Expr),
     /// How many sub-queries the walk is in.
     depth: usize,
 }
 
-impl Visitor for Calls {
+impl Visitor for Outside<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
@@ -127,48 +134,29 @@ impl Visitor for Calls {
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.depth == 0 && matches!(expr, Expr::Function(_)) {
-            self.found.push(expr.clone());
+        if self.depth == 0 {
+            (self.look)(expr);
         }
         ControlFlow::Continue(())
     }
 }
 
-/// The sub-queries of an expression, without those inside them.
-#[derive(Default)]
-struct Asked {
-    texts: Vec<String>,
-    /// Those right after ANY and ALL, which are none of their own.
-    compared: BTreeSet<String>,
-    /// How many sub-queries the walk is in.
-    depth: usize,
-}
-
-impl Visitor for Asked {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.depth > 0 {
-            return ControlFlow::Continue(());
-        }
+/// The sub-queries that an expression asks, without those inside them, as texts.
+fn asked(expr: &Expr) -> Vec<String> {
+    let (mut texts, mut compared) = (Vec::new(), BTreeSet::new());
+    let mut look = |expr: &Expr| {
         if is_asked(expr) {
-            self.texts.push(expr.to_string());
+            texts.push(expr.to_string());
         }
+        // What stands right after ANY and ALL is none of its own.
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expr {
-            self.compared.insert(right.to_string());
+            compared.insert(right.to_string());
         }
-        ControlFlow::Continue(())
-    }
+    };
+    // It never breaks off.
+    let _ = walks::walk(expr, &mut Outside { look: &mut look, depth: 0 });
+    texts.retain(|text| !compared.contains(text));
+    texts
 }
 
 /// The text of an expression without what names leave out: brackets, sub-queries and what IN looks for, and the conditions
