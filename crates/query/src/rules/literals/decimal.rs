@@ -1,8 +1,11 @@
-//! Numbers beside a DECIMAL: compared digit by digit, as a value of the DECIMAL's own type.
+//! Numbers beside a DECIMAL, or a whole number: compared digit by digit, as a value of that type.
 //!
 //! DataFusion compares a DECIMAL with a double as doubles, and with another DECIMAL as one of both their digits, which
 //! may be more than there are. A number that the column's type cannot hold lies between two that it can, or past all:
 //! `x < 0.125` is `x <= 0.12` of two digits after the point, and `x = 0.125` is never true.
+//!
+//! A whole number beside one with a point is compared as a double, in which 2^53 and 2^53 + 1 are one. In a list and in
+//! `CASE n WHEN 0.5` that would reach the numbers beside it: there the number is a whole one, or equals nothing.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
@@ -28,7 +31,7 @@ pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
             Some(if *negated { Expr::Not(Box::new(inside)) } else { inside })
         }
         Expr::InList(InList { expr, list, negated }) => {
-            let of = list.iter().find_map(|item| Type::beside(item, expr, schema))?;
+            let of = list.iter().find_map(|item| Type::equal_to(item, expr, schema))?;
             // What is no number, a NULL or a column, stays.
             let item = |item: &Expr| match digits(item).or_else(|| quoted(item)) {
                 Some(text) => of.exact(&text),
@@ -43,7 +46,7 @@ pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         Expr::Case(Case { expr: Some(of), when_then_expr, else_expr }) => {
             let mut changed = false;
             let mut read = |(when, then): &(Box<Expr>, Box<Expr>)| {
-                let number = Type::beside(when, of, schema).and_then(|of| of.exact_or_null(&digits(when)?));
+                let number = Type::equal_to(when, of, schema).and_then(|of| of.exact_or_null(&digits(when)?));
                 changed |= number.is_some();
                 (number.map_or_else(|| when.clone(), Box::new), then.clone())
             };
@@ -72,6 +75,8 @@ fn quoted(expr: &Expr) -> Option<String> {
 enum Type {
     Double,
     Decimal { precision: u8, scale: i8 },
+    /// BIGINT, or BIGINT UNSIGNED.
+    Whole { signed: bool },
 }
 
 impl Type {
@@ -92,6 +97,22 @@ impl Type {
         }
     }
 
+    /// As [`Self::beside`], where a number is asked for being equal and nothing else.
+    fn equal_to(number: &Expr, expr: &Expr, schema: &DFSchema) -> Option<Self> {
+        let beside = Self::beside(number, expr, schema);
+        if beside.is_some() || digits(expr).is_some() {
+            return beside;
+        }
+        let of = expr.get_type(schema).ok()?;
+        let signed = of != DataType::UInt64;
+        let fits = match number {
+            Expr::Literal(ScalarValue::Int64(Some(value)), _) => signed || *value >= 0,
+            Expr::Literal(ScalarValue::UInt64(_), _) => !signed,
+            _ => digits(number).is_none(),
+        };
+        (of.is_integer() && !fits).then_some(Self::Whole { signed })
+    }
+
     /// The number as a value of the type, where it is one.
     fn exact(self, text: &str) -> Option<Expr> {
         let value = match self {
@@ -101,6 +122,11 @@ impl Type {
                 let holds = floor.exact && floor.value.unsigned_abs() < 10_u128.pow(precision.into());
                 holds.then_some(ScalarValue::Decimal128(Some(floor.value), precision, scale))?
             }
+            Self::Whole { signed } => match Floor::of(text, 0)? {
+                Floor { exact: false, .. } => return None,
+                Floor { value, .. } if signed => ScalarValue::Int64(Some(value.try_into().ok()?)),
+                Floor { value, .. } => ScalarValue::UInt64(Some(value.try_into().ok()?)),
+            },
         };
         Some(Expr::Literal(value, None))
     }
@@ -110,6 +136,8 @@ impl Type {
         let null = match self {
             Self::Double => ScalarValue::Float64(None),
             Self::Decimal { precision, scale } => ScalarValue::Decimal128(None, precision, scale),
+            Self::Whole { signed: true } => ScalarValue::Int64(None),
+            Self::Whole { signed: false } => ScalarValue::UInt64(None),
         };
         Floor::of(text, 0).map(|_| self.exact(text).unwrap_or(Expr::Literal(null, None)))
     }
