@@ -90,6 +90,17 @@ fn bracket_in(parser: &mut Parser<'_>, left: &Expr) -> Option<std::result::Resul
     }
 }
 
+/// `NOT EXISTS (…) IS NULL` is `NOT (EXISTS (…) IS NULL)`: the parser's own takes NOT EXISTS for one operator.
+fn not_exists(parser: &mut Parser<'_>) -> std::result::Result<Expr, ParserError> {
+    parser.expect_keyword_is(Keyword::NOT)?;
+    let mut expr = parser.parse_subexpr(GenericDialect.prec_value(Precedence::UnaryNot))?;
+    if let Expr::Exists { negated, .. } = &mut expr {
+        *negated = true;
+        return Ok(expr);
+    }
+    Ok(Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) })
+}
+
 fn is_keyword(parser: &Parser<'_>, at: usize, keyword: Keyword) -> bool {
     matches!(&parser.peek_nth_token_ref(at).token, Token::Word(word) if word.keyword == keyword)
 }
@@ -135,11 +146,14 @@ impl Dialect for Grammar {
         TypeId::of::<GenericDialect>()
     }
 
-    /// `~` takes sums, as in PostgreSQL: `~1 + 2` is `~(1 + 2)`.
+    /// `~` takes sums, as in PostgreSQL: `~1 + 2` is `~(1 + 2)`. So does NOT take what follows `EXISTS (…)`.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<std::result::Result<Expr, ParserError>> {
         self.steps.set(self.steps.get() + 1);
         if self.is_spent() {
             return Some(Err(ParserError::RecursionLimitExceeded));
+        }
+        if is_keyword(parser, 0, Keyword::NOT) && is_keyword(parser, 1, Keyword::EXISTS) {
+            return Some(not_exists(parser));
         }
         parser.consume_token(&Token::Tilde).then(|| {
             let expr = Box::new(parser.parse_subexpr(other_operators())?);
