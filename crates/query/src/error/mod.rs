@@ -250,15 +250,7 @@ fn of_root(error: DataFusionError) -> QueryError {
         | DataFusionError::Configuration(message)
         | DataFusionError::Execution(message) => words::reworded(&clean(&message)),
         DataFusionError::SQL(error, _) => QueryError::request(clean(&error.to_string())),
-        DataFusionError::ArrowError(error, _) => {
-            let made = words::reworded(&of_arrow(&error));
-            match *error {
-                ArrowError::DivideByZero => made.state(SqlState::DivisionByZero),
-                ArrowError::ArithmeticOverflow(_) => made.state(SqlState::OutOfRange),
-                ArrowError::CastError(_) | ArrowError::ParseError(_) => made.state(SqlState::InvalidText),
-                _ => made,
-            }
-        }
+        DataFusionError::ArrowError(error, _) => of_arrow(&error),
         DataFusionError::Shared(error) => match error.find_root() {
             DataFusionError::External(inner) if inner.is::<EngineError>() => {
                 let kind = inner.downcast_ref::<EngineError>().map_or(ErrorKind::Report, EngineError::kind);
@@ -268,6 +260,7 @@ fn of_root(error: DataFusionError) -> QueryError {
                 let unknown = || QueryError::new(ErrorKind::Report, inner.to_string());
                 inner.downcast_ref::<QueryError>().map_or_else(unknown, Clone::clone)
             }
+            DataFusionError::ArrowError(error, _) => of_arrow(error),
             DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
             DataFusionError::Internal(message) => of_internal(&clean(message)),
             other => words::reworded(&clean(&other.strip_backtrace())),
@@ -341,7 +334,17 @@ fn of_external(error: Box<dyn std::error::Error + Send + Sync>) -> QueryError {
     }
 }
 
-fn of_arrow(error: &ArrowError) -> String {
+fn of_arrow(error: &ArrowError) -> QueryError {
+    let made = words::reworded(&said_by_arrow(error));
+    match error {
+        ArrowError::DivideByZero => made.state(SqlState::DivisionByZero),
+        ArrowError::ArithmeticOverflow(_) => made.state(SqlState::OutOfRange),
+        ArrowError::CastError(_) | ArrowError::ParseError(_) => made.state(SqlState::InvalidText),
+        _ => made,
+    }
+}
+
+fn said_by_arrow(error: &ArrowError) -> String {
     match error {
         ArrowError::CastError(message)
         | ArrowError::ParseError(message)

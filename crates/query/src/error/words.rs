@@ -112,6 +112,7 @@ pub(super) fn reworded(message: &str) -> QueryError {
         unknown_function,
         unknown_table_function,
         ungrouped,
+        grouped_by_aggregate,
         wrong_arguments,
         incomparable,
         no_number,
@@ -174,6 +175,18 @@ fn ungrouped(message: &str) -> Option<QueryError> {
     Some(made.hint(format!(
         "write GROUP BY {column}, or an aggregate such as last({column}); bars are SAMPLE BY 1m"
     )))
+}
+
+/// An aggregate, or a function over a window, among what is grouped by.
+fn grouped_by_aggregate(message: &str) -> Option<QueryError> {
+    let expr = message.strip_prefix("Physical plan does not support logical expression ")?;
+    let what = match expr.split_once('(')?.0 {
+        "AggregateFunction" => "aggregates",
+        "WindowFunction" => "functions over windows",
+        _ => return None,
+    };
+    let made = QueryError::request(format!("GROUP BY takes no {what}")).state(SqlState::GroupingError);
+    Some(made.hint("a number in GROUP BY is the place of an item in the list: name those that are columns"))
 }
 
 /// Arguments of other number or types than a function takes.
