@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 /// Every number of so many digits is told from its neighbours by a double.
 const DOUBLE_DIGITS: usize = 15;
 /// Most digits of a DECIMAL.
-const DECIMAL_DIGITS: usize = 38;
+pub(super) const DECIMAL_DIGITS: usize = 38;
 
 /// See the file's header.
 pub(super) struct KeepDigits;
@@ -168,17 +168,8 @@ fn size_of(digits: &str) -> ExactNumberInfo {
 /// A number of many digits as a DECIMAL of just these.
 fn keep(expr: &mut Expr) {
     let Some(text) = number(expr) else { return };
-    let digits = text.trim_start_matches('-');
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_plain = whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
-    let significant = digits.trim_start_matches(['0', '.']).bytes().filter(u8::is_ascii_digit).count();
-    // A whole number of 64 bits is one as it is.
-    let is_whole = fraction.is_empty() && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok());
-    let precision = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
-    if !is_plain || is_whole || significant <= DOUBLE_DIGITS || precision > DECIMAL_DIGITS {
-        return;
-    }
-    let size = ExactNumberInfo::PrecisionAndScale(precision as u64, fraction.len() as i64);
+    let Some((precision, scale)) = kept_as(&text) else { return };
+    let size = ExactNumberInfo::PrecisionAndScale(precision.into(), scale.into());
     *expr = Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(Expr::value(Value::SingleQuotedString(text))),
@@ -186,4 +177,17 @@ fn keep(expr: &mut Expr) {
         array: false,
         format: None,
     };
+}
+
+/// Precision and scale of the DECIMAL that a number is kept as, where a double would lose some of its digits.
+pub(crate) fn kept_as(text: &str) -> Option<(u8, i8)> {
+    let digits = text.trim_start_matches('-');
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_plain = whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
+    let significant = digits.trim_start_matches(['0', '.']).bytes().filter(u8::is_ascii_digit).count();
+    // A whole number of 64 bits is one as it is.
+    let is_whole = fraction.is_empty() && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok());
+    let precision = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
+    let is_kept = is_plain && !is_whole && significant > DOUBLE_DIGITS && precision <= DECIMAL_DIGITS;
+    is_kept.then_some((precision as u8, fraction.len() as i8))
 }

@@ -1,11 +1,12 @@
 //! Long lists of literals after IN, as one value: `id IN (1, 2, … a million more)`.
 //!
 //! Such a list is some tokens, a node of the parser's tree and an expression of the plan for each of its items, which
-//! together are a hundred times as long as its text. Where its items are whole numbers or texts, and [`ITEMS_MIN`] of
-//! them, the tokens are those of a call with the list as it is written, `id IN (__long_list('1, 2, …'))`. What that means
-//! is said by [`crate::rules::long_lists`]; any other list stays as it is.
+//! together are a hundred times as long as its text. Where its items are numbers or texts, and [`ITEMS_MIN`] of them, the
+//! tokens are those of a call with the list as it is written, `id IN (__long_list('1, 2, …'))`. What that means is said by
+//! [`crate::rules::long_lists`]; any other list stays as it is.
 
 use super::cursor::location_after;
+use super::digits::DECIMAL_DIGITS;
 use crate::lists::LONG_LIST;
 use sqlparser::dialect::GenericDialect;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
@@ -22,8 +23,16 @@ const DIGITS_MAX: usize = 18;
 pub(crate) enum Item<'a> {
     /// A whole number.
     Number(i64),
+    /// A number with a point, as it is written.
+    Fraction(&'a str),
     /// What stands between the quotes: two of them are one.
     Text(&'a str),
+}
+
+impl Item<'_> {
+    fn is_text(&self) -> bool {
+        matches!(self, Item::Text(_))
+    }
 }
 
 /// The tokens of a text, white space among them.
@@ -58,13 +67,13 @@ pub(crate) fn bytes_of_long_lists(sql: &str) -> usize {
     lists(sql).map(|list| list.len()).sum()
 }
 
-/// The items of a list as it is written; `None` where one is neither a whole number nor a text, or they are of two kinds.
+/// The items of a list as it is written; `None` where one is neither a number nor a text, or there are both.
 pub(crate) fn items(list: &str) -> Option<Vec<Item<'_>>> {
     let mut reader = Items { text: list, at: 0 };
     let mut found: Vec<Item<'_>> = Vec::new();
     loop {
         let item = reader.item()?;
-        if found.first().is_some_and(|first| std::mem::discriminant(first) != std::mem::discriminant(&item)) {
+        if found.first().is_some_and(|first| first.is_text() != item.is_text()) {
             return None;
         }
         found.push(item);
@@ -137,7 +146,7 @@ fn length_of_list(text: &str) -> Option<usize> {
             b',' => {}
             _ => return None,
         }
-        if std::mem::discriminant(&reader.item()?) != std::mem::discriminant(&first) {
+        if reader.item()?.is_text() != first.is_text() {
             return None;
         }
         count += 1;
@@ -167,16 +176,32 @@ impl<'a> Items<'a> {
             b'\'' => self.quoted()?,
             b'-' | b'0'..=b'9' => {
                 let digits = if first == b'-' { self.at } else { begin };
-                let bytes = &self.text.as_bytes()[digits..];
-                let length = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
-                self.at = digits + length;
-                (1..=DIGITS_MAX).contains(&length).then_some(())?;
-                Item::Number(self.text[begin..self.at].parse().ok()?)
+                let whole = self.digits(digits);
+                let fraction = (self.text.as_bytes().get(digits + whole) == Some(&b'.'))
+                    .then(|| self.digits(digits + whole + 1));
+                self.at = digits + whole + fraction.map_or(0, |fraction| fraction + 1);
+                let written = &self.text[begin..self.at];
+                match fraction {
+                    None => {
+                        (1..=DIGITS_MAX).contains(&whole).then_some(())?;
+                        Item::Number(written.parse().ok()?)
+                    }
+                    Some(fraction) => {
+                        let is_plain = whole > 0 && fraction > 0 && whole + fraction <= DECIMAL_DIGITS;
+                        is_plain.then_some(Item::Fraction(written))?
+                    }
+                }
             }
             _ => return None,
         };
         let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b')');
         self.text.as_bytes().get(self.at).is_none_or(ends).then_some(item)
+    }
+
+    /// How many digits there are from a place on.
+    fn digits(&self, from: usize) -> usize {
+        let bytes = &self.text.as_bytes()[from..];
+        bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len())
     }
 
     /// The rest of a text whose first quote was taken.
@@ -210,6 +235,7 @@ mod tests {
         let lists = [
             long(|at| at.to_string(), ","),
             long(|at| format!("-{at}"), " ,\n "),
+            long(|at| if at % 3 == 0 { at.to_string() } else { format!("-{at}.25{at}") }, ", "),
             long(|at| format!("'é''{at}, ('"), ", "),
         ];
         for list in lists {
@@ -238,7 +264,11 @@ mod tests {
             format!("SELECT f({numbers})"),
             format!("SELECT within({numbers})"),
             format!("SELECT x IN ({numbers}, NULL)"),
-            format!("SELECT x IN ({numbers}, 1.5)"),
+            format!("SELECT x IN ({numbers}, 1.5e3)"),
+            format!("SELECT x IN ({numbers}, 1.)"),
+            format!("SELECT x IN ({numbers}, .5)"),
+            format!("SELECT x IN ({numbers}, 1.5.2)"),
+            format!("SELECT x IN ({numbers}, 1.{numbers})", numbers = "1".repeat(38)),
             format!("SELECT x IN ({numbers}, 1::INT)"),
             format!("SELECT x IN ({numbers}, 'a')"),
             format!("SELECT x IN ({numbers}, 1_000)"),

@@ -79,6 +79,7 @@ pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};
 pub(crate) use callable::is_callable;
 pub use calls::{Callable, CallableKind};
 pub(crate) use change::{returning_query, with_old_values};
+pub(crate) use digits::kept_as;
 pub(crate) use fields::{fields_wanted, item_of, place_fields};
 pub(crate) use files::{FileCall, OptionValue, place_files};
 pub(crate) use long_lists::{Item, bytes_of_long_lists, items as items_of_long_list};

@@ -3,7 +3,7 @@
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use datafusion::arrow::compute::{cast, take};
-use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{HashSet, ScalarValue, exec_err};
 use datafusion::error::Result;
@@ -18,18 +18,29 @@ use std::sync::Arc;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Values {
     Numbers(HashSet<i64>),
+    /// By their [`bits`].
+    Doubles(HashSet<u64>),
+    /// In units of the last digit of the DECIMAL that is tested.
+    Decimals(HashSet<i128>),
     Texts(HashSet<String>),
+}
+
+/// The bits of a double, the same of both zeros.
+pub(crate) fn bits(double: f64) -> u64 {
+    if double == 0.0 { 0 } else { double.to_bits() }
 }
 
 impl Values {
     fn len(&self) -> usize {
         match self {
             Values::Numbers(values) => values.len(),
+            Values::Doubles(values) => values.len(),
+            Values::Decimals(values) => values.len(),
             Values::Texts(values) => values.len(),
         }
     }
 
-    /// Which values of an array, whole numbers or texts as these, are among them; NULL where one is NULL.
+    /// Which values of an array, numbers or texts as these, are among them; NULL where one is NULL.
     ///
     /// # Errors
     /// Where they are of another kind.
@@ -47,6 +58,14 @@ impl Values {
                 let has = |value: i64| values.contains(&value);
                 array.as_primitive::<Int64Type>().iter().map(|value| value.map(has)).collect()
             }
+            (Values::Doubles(values), DataType::Float64) => {
+                let has = |value: f64| values.contains(&bits(value));
+                array.as_primitive::<Float64Type>().iter().map(|value| value.map(has)).collect()
+            }
+            (Values::Decimals(values), DataType::Decimal128(..)) => {
+                let has = |value: i128| values.contains(&value);
+                array.as_primitive::<Decimal128Type>().iter().map(|value| value.map(has)).collect()
+            }
             (Values::Texts(values), of) if of.is_string() => {
                 let array = cast(array, &DataType::Utf8)?;
                 array
@@ -61,7 +80,7 @@ impl Values {
     }
 }
 
-/// `expr IN (…)` of these values, where it is a whole number or a text as they are; `written` is the text of the list.
+/// `expr IN (…)` of these values, where it is a number or a text as they are; `written` is the text of the list.
 pub(crate) fn one_of(expr: Expr, written: &str, values: Values) -> Expr {
     let mut hasher = DefaultHasher::new();
     written.hash(&mut hasher);

@@ -5,7 +5,7 @@ mod apart;
 mod long;
 
 pub(crate) use apart::{APART, Apart, apart, same};
-pub(crate) use long::{Values, one_of, tested};
+pub(crate) use long::{Values, bits, one_of, tested};
 
 /// The function that a long list is called with in what the planner reads, until its meaning is known.
 pub(crate) const LONG_LIST: &str = "__long_list";

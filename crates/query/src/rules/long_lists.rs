@@ -1,14 +1,15 @@
-//! What a long list of literals after IN means (`dialect::long_lists`): a set, where its values are whole numbers and so
-//! is what is tested, or both are texts; the list that was written, where it is beside anything else.
+//! What a long list of literals after IN means (`dialect::long_lists`): a set, where its values are numbers and so is what
+//! is tested, or both are texts; the list that was written, where it is beside anything else.
 
-use crate::dialect::{Item, items_of_long_list};
-use crate::lists::{LONG_LIST, Values, one_of};
+use super::literals::exact_units;
+use crate::dialect::{Item, items_of_long_list, kept_as};
+use crate::lists::{LONG_LIST, Values, bits, one_of};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{Expr, ExprSchemable, lit, not};
+use datafusion::logical_expr::{Expr, ExprSchemable, cast, lit, not};
 
 /// See the file's header.
 ///
@@ -30,6 +31,10 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Some(values) = set_beside(&data_type, &items) else {
         let list = items.iter().map(|item| match item {
             Item::Number(number) => lit(*number),
+            Item::Fraction(text) => match kept_as(text) {
+                Some((precision, scale)) => cast(lit(*text), DataType::Decimal128(precision, scale)),
+                None => lit(double(text)),
+            },
             Item::Text(text) => lit(unquoted(text)),
         });
         return Ok(Transformed::yes(tested.as_ref().clone().in_list(list.collect(), *negated)));
@@ -38,25 +43,57 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(if *negated { not(found) } else { found }))
 }
 
-/// The values as a set, where what is tested is of a type that they have too.
+/// The values as a set, where what is tested is of a type that they have too. A number that is no value of the type
+/// equals none of them.
 fn set_beside(data_type: &DataType, items: &[Item<'_>]) -> Option<Values> {
     let data_type = match data_type {
         DataType::Dictionary(_, values) => values.as_ref(),
         other => other,
     };
-    let number = |item: &Item<'_>| match item {
-        Item::Number(number) => Some(*number),
-        Item::Text(_) => None,
-    };
-    let text = |item: &Item<'_>| match item {
-        Item::Text(text) => Some(unquoted(text)),
-        Item::Number(_) => None,
-    };
-    match data_type {
-        of if of.is_integer() => Some(Values::Numbers(items.iter().map(number).collect::<Option<_>>()?)),
-        of if of.is_string() => Some(Values::Texts(items.iter().map(text).collect::<Option<_>>()?)),
-        _ => None,
+    if items.iter().any(|item| matches!(item, Item::Text(_))) {
+        let texts = items.iter().filter_map(|item| match item {
+            Item::Text(text) => Some(unquoted(text)),
+            Item::Number(_) | Item::Fraction(_) => None,
+        });
+        return data_type.is_string().then(|| Values::Texts(texts.collect()));
     }
+    // The number in units of the last of so many digits after the point.
+    let units = |item: &Item<'_>, scale: i8| match item {
+        Item::Number(number) => exact_units(&number.to_string(), scale),
+        Item::Fraction(text) | Item::Text(text) => exact_units(text, scale),
+    };
+    Some(match data_type {
+        of if of.is_integer() => Values::Numbers(
+            items
+                .iter()
+                .filter_map(|item| match item {
+                    Item::Number(number) => Some(*number),
+                    other => units(other, 0)?.try_into().ok(),
+                })
+                .collect(),
+        ),
+        DataType::Float64 => Values::Doubles(
+            items
+                .iter()
+                .map(|item| match item {
+                    Item::Number(number) => bits(*number as f64),
+                    Item::Fraction(text) | Item::Text(text) => bits(double(text)),
+                })
+                .collect(),
+        ),
+        DataType::Decimal128(precision, scale) => {
+            let most = 10_u128.pow((*precision).into());
+            let of_the_type = |units: &i128| units.unsigned_abs() < most;
+            let values = items.iter().filter_map(|item| units(item, *scale)).filter(of_the_type);
+            Values::Decimals(values.collect())
+        }
+        _ => return None,
+    })
+}
+
+/// The double that is nearest to a number with a point.
+fn double(text: &str) -> f64 {
+    text.parse().unwrap_or(f64::NAN)
 }
 
 fn unquoted(text: &str) -> String {

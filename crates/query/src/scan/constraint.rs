@@ -5,7 +5,9 @@
 
 use super::values::with_values;
 use crate::lists::{self, Values, same};
-use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, StringArray, UInt32Array, new_empty_array};
+use datafusion::arrow::array::{
+    ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, StringArray, UInt32Array, new_empty_array,
+};
 use datafusion::arrow::compute::{cast, filter, is_not_null, max, min};
 use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -133,6 +135,18 @@ impl Constraint {
                 let numbers = numbers.as_primitive::<Int64Type>();
                 let ends = [min(numbers)?, max(numbers)?].map(|end| StatValue::Int(end.into()));
                 (vec![(column, Some(ends[0]), Some(ends[1]))], all)
+            }
+            (Values::Doubles(doubles), _) => {
+                let all = Float64Array::from_iter_values(doubles.iter().map(|bits| f64::from_bits(*bits)));
+                let ends = [min(&all)?, max(&all)?].map(StatValue::Float);
+                (vec![(column, Some(ends[0]), Some(ends[1]))], Arc::new(all))
+            }
+            (Values::Decimals(decimals), _) => {
+                let ColumnType::Decimal { precision, scale } = column_type else { return None };
+                let all = Decimal128Array::from_iter_values(decimals.iter().copied());
+                let ends = [min(&all)?, max(&all)?].map(StatValue::Int);
+                let all = all.with_precision_and_scale(precision, scale).ok()?;
+                (vec![(column, Some(ends[0]), Some(ends[1]))], Arc::new(all))
             }
         };
         let points = is_indexed.then(|| ColumnPoints::new(column, column_type, &array).ok()).flatten();

@@ -13,7 +13,7 @@ const ROWS: u64 = 400;
 type Item = fn(&mut Numbers) -> String;
 
 /// What is tested, and the items of its lists.
-const TESTED: [(&str, Item); 20] = [
+const TESTED: [(&str, Item); 32] = [
     ("i", number),
     ("i + 1", number),
     ("u", number),
@@ -34,6 +34,18 @@ const TESTED: [(&str, Item); 20] = [
     ("NULL", number),
     ("5", number),
     ("'S7'", text),
+    ("px", fraction),
+    ("px * 0.5", fraction),
+    ("m", fraction),
+    ("m + 0.001", fraction),
+    ("i", fraction),
+    ("u", fraction),
+    ("key", fraction),
+    ("fl", fraction),
+    ("dk", fraction),
+    ("mk", fraction),
+    ("s", fraction),
+    ("5", fraction),
 ];
 
 /// Where the list stands.
@@ -54,6 +66,20 @@ fn number(numbers: &mut Numbers) -> String {
     match numbers.below(40) {
         0 => format!("{}", number * 10_000_000_000),
         _ => number.to_string(),
+    }
+}
+
+/// Numbers with a point and without, some of more digits than a double has.
+fn fraction(numbers: &mut Numbers) -> String {
+    let whole = numbers.below(300) as i64 - 100;
+    match numbers.below(12) {
+        0 => whole.to_string(),
+        1 => "-0.0".to_string(),
+        2 => format!("{whole}.12500000000000000001"),
+        3 => format!("{whole}.1000000000000000055"),
+        4 => format!("{whole}.0"),
+        5 => format!("{}.5", whole * 10_000_000_000),
+        _ => format!("{whole}.{}", numbers.pick(&["25", "5", "50", "1", "125", "001"])),
     }
 }
 
@@ -83,15 +109,22 @@ fn a_long_list_is_what_its_pieces_are() {
         let database = Database::in_memory(DatabaseOptions::default()).unwrap();
         let session = &mut database.session();
         let created = "CREATE TABLE t (ts TIMESTAMP, s SYMBOL, id BIGINT, i INT, u BIGINT UNSIGNED, tiny TINYINT, \
-            key BIGINT, px DOUBLE, m DECIMAL(12, 2), plain SYMBOL, note VARCHAR) \
-            TIMESTAMP(ts) SERIES BY (s) INDEX (key, plain)";
+            key BIGINT, px DOUBLE, m DECIMAL(12, 2), fl FLOAT, dk DOUBLE, mk DECIMAL(8, 1), plain SYMBOL, note VARCHAR) \
+            TIMESTAMP(ts) SERIES BY (s) INDEX (key, dk, mk, plain)";
         run(&database, session, created).unwrap();
         for part in 0..2 {
             let rows = (0..ROWS / 2).map(|row| {
                 let numbers = &mut numbers;
-                let whole = [200, 200, 100, 300, 200, 200].map(|below| {
+                let whole = [200, 200, 100, 300].map(|below| {
                     let value = numbers.below(below);
                     or_null(numbers, value.to_string())
+                });
+                let parts = [(); 5].map(|()| {
+                    let value = numbers.below(200);
+                    let part = *numbers.pick(&["", ".0", ".5", ".25", ".1"]);
+                    let value =
+                        if numbers.one_in(20) { "-0.0".to_string() } else { format!("{value}{part}") };
+                    or_null(numbers, value)
                 });
                 let words = [(); 3].map(|()| {
                     let value = text(numbers);
@@ -99,7 +132,11 @@ fn a_long_list_is_what_its_pieces_are() {
                 });
                 let (second, id) = (row % 20, part * ROWS + row);
                 let [s, plain, note] = words;
-                format!("('2024-08-08T00:00:{second:02}', {s}, {id}, {}, {plain}, {note})", whole.join(", "))
+                format!(
+                    "('2024-08-08T00:00:{second:02}', {s}, {id}, {}, {}, {plain}, {note})",
+                    whole.join(", "),
+                    parts.join(", ")
+                )
             });
             let rows: Vec<String> = rows.collect();
             run(&database, session, &format!("INSERT INTO t VALUES {}", rows.join(", "))).unwrap();

@@ -74,9 +74,14 @@ fn quoted(expr: &Expr) -> Option<String> {
 #[derive(Debug, Clone, Copy)]
 enum Type {
     Double,
-    Decimal { precision: u8, scale: i8 },
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
     /// BIGINT, or BIGINT UNSIGNED.
-    Whole { signed: bool },
+    Whole {
+        signed: bool,
+    },
 }
 
 impl Type {
@@ -193,6 +198,12 @@ fn digits(expr: &Expr) -> Option<String> {
         Expr::Alias(alias) => digits(&alias.expr),
         _ => None,
     }
+}
+
+/// A number in units of the last of so many digits after the point; `None` where it is no whole number of them, and for
+/// what is no number.
+pub(crate) fn exact_units(text: &str, scale: i8) -> Option<i128> {
+    Floor::of(text, scale).filter(|floor| floor.exact).map(|floor| floor.value)
 }
 
 /// The largest value of so many digits after the point that is no larger than a number.

@@ -26,6 +26,8 @@ use tickstone_wire::parse_uuid;
 mod decimal;
 mod span;
 
+pub(crate) use decimal::exact_units;
+
 /// See the file's header.
 ///
 /// # Errors
