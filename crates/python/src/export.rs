@@ -5,7 +5,7 @@ use crate::wait::wait;
 use datafusion::execution::SendableRecordBatchStream;
 use pyo3::PyResult;
 use std::path::PathBuf;
-use tickstone_query::export::{self, Format, Layout};
+use tickstone_query::export::{self, Format, Layout, Room};
 use tickstone_query::import::Compression;
 use tokio::runtime::Handle;
 
@@ -43,8 +43,8 @@ impl Target {
     /// # Errors
     /// Those of the rows and of the disk, and what a signal's handler raised: a file of that name stays as it was.
     pub(crate) fn write(&self, runtime: &Handle, rows: SendableRecordBatchStream) -> PyResult<u64> {
-        let written =
-            wait(runtime, export::write_file(rows, &self.path, &Layout::new(self.format, self.compression)))?;
+        let layout = Layout::new(self.format, self.compression);
+        let written = wait(runtime, export::write_file(rows, &self.path, &layout, &Room::default()))?;
         written.map(|written| written.rows).map_err(|error| error::of_query(&error, None))
     }
 }

@@ -89,10 +89,10 @@ fn write(database: &Database, sql: &str, file: &Path, format: Option<Format>) ->
             return Ok(None);
         };
         if to_stdout {
-            export::write(stream, &target, &mut Output::new()).await?;
+            export::write(stream, &target, &session.room_to_write(), &mut Output::new()).await?;
             return Ok(None);
         }
-        export::write_file(stream, file, &target).await.map(Some)
+        export::write_file(stream, file, &target, &session.room_to_write()).await.map(Some)
     };
     let written = database.runtime().block_on(async {
         tokio::select! {

@@ -2,7 +2,7 @@
 
 use super::folders::write_folders;
 use super::layout::Layout;
-use super::{Format, write, write_error};
+use super::{Format, Room, write, write_error};
 use crate::paths::{Compression, endings};
 use crate::{QueryError, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -40,19 +40,24 @@ pub fn detect(path: &Path, given: Option<Format>) -> Result<(Format, Compression
     Ok((format, compression))
 }
 
-/// Writes the rows of `stream` to a file, under a temporary name until it is whole.
+/// Writes the rows of `stream` to a file, under a temporary name until it is whole. Row groups of Parquet wait in `room`.
 ///
 /// # Errors
 /// The stream's and those of the disk; a file of that name stays as it was.
-pub async fn write_file(stream: SendableRecordBatchStream, path: &Path, layout: &Layout) -> Result<Written> {
+pub async fn write_file(
+    stream: SendableRecordBatchStream,
+    path: &Path,
+    layout: &Layout,
+    room: &Room,
+) -> Result<Written> {
     if !layout.partition_by.is_empty() {
-        return write_folders(stream, path, layout).await;
+        return write_folders(stream, path, layout, room).await;
     }
     let temporary = TemporaryPath::beside(path);
     let file = File::options().write(true).create_new(true).open(temporary.path());
     let file = file.map_err(|error| cannot_create(path, &error))?;
     let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
-    let rows = write(stream, layout, &mut out).await?;
+    let rows = write(stream, layout, room, &mut out).await?;
     out.flush().map_err(write_error)?;
     let bytes = out.get_ref().metadata().map_err(write_error)?.len();
     temporary.take_the_place_of(path)?;

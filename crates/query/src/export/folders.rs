@@ -6,7 +6,7 @@
 
 use super::file::{TemporaryPath, Written, cannot_create};
 use super::layout::Layout;
-use super::{Encoder, Packer, write_error};
+use super::{Encoder, Packer, Room, write_error};
 use crate::paths::FileFormat;
 use crate::texts::{Cells, TimeStyle};
 use crate::{QueryError, Result};
@@ -43,6 +43,7 @@ pub(super) async fn write_folders(
     mut stream: SendableRecordBatchStream,
     path: &Path,
     layout: &Layout,
+    room: &Room,
 ) -> Result<Written> {
     let schema = stream.schema();
     let keys = layout.partition_by.iter().map(|name| column(&schema, name)).collect::<Result<Vec<_>>>()?;
@@ -68,8 +69,10 @@ pub(super) async fn write_folders(
     let mut folders = Folders {
         root: temporary.path().to_path_buf(),
         layout,
+        room,
         schema: inside,
         open: HashMap::new(),
+        waiting: 0,
         files: HashMap::new(),
         turn: 0,
         bytes: 0,
@@ -180,8 +183,11 @@ fn encoded(text: &str) -> String {
 struct Folders<'a> {
     root: PathBuf,
     layout: &'a Layout,
+    room: &'a Room,
     schema: SchemaRef,
     open: HashMap<String, Open>,
+    /// Bytes of the row groups of all that are open.
+    waiting: usize,
     /// How many files each folder has by now.
     files: HashMap<String, usize>,
     turn: u64,
@@ -200,7 +206,10 @@ impl Folders<'_> {
         let turn = self.turn;
         if let Some(open) = self.open.get_mut(&folder) {
             open.used = turn;
-            return open.encoder.write(rows);
+            let before = open.encoder.waiting_bytes();
+            open.encoder.write(rows)?;
+            self.waiting = self.waiting - before + open.encoder.waiting_bytes();
+            return self.make_room();
         }
         if self.open.len() >= OPEN_MAX {
             let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(folder, _)| folder.clone());
@@ -210,7 +219,26 @@ impl Folders<'_> {
         }
         let mut open = self.begin(&folder)?;
         open.encoder.write(rows)?;
+        self.waiting += open.encoder.waiting_bytes();
         self.open.insert(folder, open);
+        self.make_room()
+    }
+
+    /// Writes row groups, the largest first, until the others have room.
+    fn make_room(&mut self) -> Result<()> {
+        while !self.room.has(self.waiting) {
+            let largest = self.open.values_mut().max_by_key(|open| open.encoder.waiting_bytes());
+            let Some(open) = largest else { break };
+            let before = open.encoder.waiting_bytes();
+            open.encoder.end_row_group()?;
+            let after = open.encoder.waiting_bytes();
+            self.waiting = self.waiting - before + after;
+            if after >= before {
+                // What is left of all is what writers have without rows.
+                self.room.count(self.waiting);
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -233,6 +261,7 @@ impl Folders<'_> {
     }
 
     fn close(&mut self, open: Open) -> Result<()> {
+        self.waiting -= open.encoder.waiting_bytes();
         open.encoder.finish()?.finish()?;
         self.bytes += open.path.metadata().map_err(write_error)?.len();
         Ok(())

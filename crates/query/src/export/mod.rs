@@ -10,10 +10,12 @@ mod csv;
 mod file;
 mod folders;
 mod layout;
+mod room;
 
 pub use crate::texts::{Cells, TimeStyle};
 pub use file::{Written, detect, write_file};
 pub use layout::{Layout, Pages};
+pub use room::Room;
 
 use crate::paths::Compression;
 use crate::texts::{holds_uuids, uuids_as_text};
@@ -83,13 +85,14 @@ impl fmt::Display for Format {
     }
 }
 
-/// Writes the rows of `stream` to `out`; how many there were.
+/// Writes the rows of `stream` to `out`; how many there were. Row groups of Parquet wait in `room`.
 ///
 /// # Errors
 /// The stream's, or where `out` takes no more: what was written so far stays in it.
 pub async fn write(
     mut stream: SendableRecordBatchStream,
     layout: &Layout,
+    room: &Room,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     let schema = stream.schema();
@@ -99,6 +102,10 @@ pub async fn write(
         let batch = batch?;
         rows += batch.num_rows() as u64;
         encoder.write(&batch)?;
+        if !room.has(encoder.waiting_bytes()) {
+            encoder.end_row_group()?;
+            room.count(encoder.waiting_bytes());
+        }
     }
     encoder.finish()?.finish()?;
     Ok(rows)
@@ -143,6 +150,22 @@ impl<'a> Encoder<'a> {
             Encoder::Arrow(writer) => writer.write(&plain_batch(batch)?)?,
         }
         Ok(())
+    }
+
+    /// Memory of the row group that is put together, in bytes.
+    fn waiting_bytes(&self) -> usize {
+        match self {
+            Encoder::Parquet(writer) => writer.memory_size(),
+            _ => 0,
+        }
+    }
+
+    /// Writes the row group that is put together.
+    fn end_row_group(&mut self) -> Result<()> {
+        match self {
+            Encoder::Parquet(writer) => writer.flush().map_err(parquet_error),
+            _ => Ok(()),
+        }
     }
 
     fn finish(self) -> Result<Packer<'a>> {

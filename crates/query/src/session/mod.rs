@@ -25,6 +25,7 @@ pub(crate) use views::{Reading, frozen_buckets, stale_buckets, whole_buckets};
 use crate::database::Database;
 use crate::dialect::{self, Callable, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
+use crate::export::Room;
 use crate::frame::Frame;
 use crate::in_place::FileTable;
 use crate::running::{self, QueryProgress, Running, SessionMemory, WaitingRows};
@@ -179,6 +180,11 @@ impl Session {
     pub(crate) fn held_for(&self, what: &str) -> MemoryReservation {
         let memory: Arc<dyn MemoryPool> = Arc::clone(&self.memory) as _;
         MemoryConsumer::new(what).register(&memory)
+    }
+
+    /// Where row groups of Parquet wait that its statements write: they count towards the memory of queries.
+    pub fn room_to_write(&self) -> Room {
+        Room::counted(&(Arc::clone(&self.memory) as _))
     }
 
     /// Where rows of its statements wait for their reader: what is handed over counts towards the memory of queries.

@@ -63,7 +63,7 @@ pub(super) async fn to(
     let path = session.database().files().target(&path)?;
     let layout = export::Layout::of(&path, &options)?;
     let (_, stream) = session.start(query_of(session, source)?).await?;
-    let written = export::write_file(stream, &path, &layout).await?;
+    let written = export::write_file(stream, &path, &layout, &session.room_to_write()).await?;
     Ok(Outcome::rows(TAG, written.rows))
 }
 

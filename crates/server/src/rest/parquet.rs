@@ -97,7 +97,8 @@ impl Writing {
         };
         check(&schema)?;
         let mut out = Pieces { send: self.send.clone(), bytes: Vec::with_capacity(PIECE_BYTES) };
-        let rows = export::write(stream, &Layout::new(Format::Parquet, Compression::None), &mut out).await?;
+        let layout = Layout::new(Format::Parquet, Compression::None);
+        let rows = export::write(stream, &layout, &session.room_to_write(), &mut out).await?;
         self.shared.metrics.add(Counter::StatementRows, rows);
         out.hand_over().map_err(|_| QueryError::request("the client is gone"))
     }

@@ -6,7 +6,7 @@ use crate::units;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tickstone_query::export::{Format, Layout};
+use tickstone_query::export::{Format, Layout, Room};
 use tickstone_query::import::Compression;
 use tickstone_query::{ErrorKind, Outcome, QueryError, export};
 
@@ -46,17 +46,17 @@ impl View {
                     (Some(path), format) => {
                         let given = format.filter(|_| self.given);
                         let (format, compression) = export::detect(&path, given)?;
-                        let written =
-                            export::write_file(stream, &path, &Layout::new(format, compression)).await?;
+                        let layout = Layout::new(format, compression);
+                        let written = export::write_file(stream, &path, &layout, &Room::default()).await?;
                         let rows = units::rows(written.rows);
                         self.say(&format!("{}: {rows}, {}", path.display(), units::bytes(written.bytes)));
                     }
                     (None, format) if is_live => {
                         let format = format.unwrap_or(Format::Ndjson);
-                        export::write(stream, &plain(format), &mut Output::live()).await?;
+                        export::write(stream, &plain(format), &Room::default(), &mut Output::live()).await?;
                     }
                     (None, Some(format)) => {
-                        export::write(stream, &plain(format), &mut Output::new()).await?;
+                        export::write(stream, &plain(format), &Room::default(), &mut Output::new()).await?;
                     }
                     (None, None) => {
                         let shown = table::collect(schema, stream, self.rows_max).await?;
