@@ -47,6 +47,7 @@ pub(crate) mod materialized;
 mod merge;
 mod names;
 mod ordered;
+mod outer_names;
 mod outside;
 pub(crate) mod pivot;
 mod prepare;

@@ -82,6 +82,7 @@ impl Names<'_> {
         {
             return Err(error);
         }
+        super::outer_names::qualify(node, self.catalog);
         // It never breaks off.
         let _ = walk_mut(node, &mut KeepDigits);
         // Nor does this one.
@@ -106,8 +107,8 @@ struct Spellings {
     reads_standard: bool,
 }
 
-/// The schemas that a table's name may begin with.
-const SCHEMAS: [&str; 2] = ["public", STANDARD];
+/// The schemas that a table's name may begin with, that of the database's own tables first.
+pub(super) const SCHEMAS: [&str; 2] = ["public", STANDARD];
 
 /// The schema whose tables the SQL standard names.
 const STANDARD: &str = "information_schema";

@@ -1,0 +1,141 @@
+//! `b.k` in a sub-query, where `b` is a table of the query around it and a column of one inside as well:
+//! `SELECT price FROM symbol WHERE EXISTS (SELECT 1 FROM p WHERE p.symbol = symbol.symbol)`.
+//!
+//! The planner looks for a field `k` of the column `b` before it looks at tables outside, where PostgreSQL and DuckDB take
+//! the table. With the schema before it the name is that of a table alone.
+
+use super::names::{Catalog, SCHEMAS};
+use super::walks::walk_mut;
+use sqlparser::ast::{Expr, Ident, Select, TableFactor, TableWithJoins, VisitMut, VisitorMut};
+use std::ops::ControlFlow;
+use tickstone_model::is_same_name;
+
+/// See the file's header.
+pub(super) fn qualify(node: &mut impl VisitMut, catalog: &Catalog<'_>) {
+    // It never breaks off.
+    let _ = walk_mut(node, &mut Qualify { catalog, scopes: Vec::new() });
+}
+
+struct Qualify<'a> {
+    catalog: &'a Catalog<'a>,
+    /// The SELECTs around, outermost first.
+    scopes: Vec<Scope>,
+}
+
+/// What the names of a SELECT may be.
+#[derive(Default)]
+struct Scope {
+    tables: Vec<Table>,
+    /// How many sub-queries of its FROM the walk is in, which cannot read it.
+    hidden: usize,
+}
+
+struct Table {
+    name: String,
+    /// `None` where they are not known here.
+    columns: Option<Vec<String>>,
+    /// Whether a schema is part of its name, and none of [`SCHEMAS`]' first.
+    is_elsewhere: bool,
+}
+
+impl Scope {
+    fn table(&self, name: &Ident) -> Option<&Table> {
+        self.tables.iter().find(|table| is_same_name(&table.name, &name.value))
+    }
+
+    fn may_have_column(&self, name: &Ident) -> bool {
+        self.tables.iter().any(|table| {
+            table
+                .columns
+                .as_ref()
+                .is_none_or(|columns| columns.iter().any(|column| is_same_name(column, &name.value)))
+        })
+    }
+}
+
+impl Qualify<'_> {
+    fn add(&self, from: &TableWithJoins, scope: &mut Scope) {
+        for factor in std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)) {
+            let (alias, columns, is_elsewhere, name) = match factor {
+                TableFactor::Table { name, alias, args: None, .. } => {
+                    let last = name.0.last().and_then(|part| part.as_ident());
+                    let columns =
+                        last.and_then(|last| (self.catalog)(&last.value)).map(|(_, columns)| columns);
+                    let schema = name.0.first().and_then(|part| part.as_ident());
+                    let is_elsewhere = alias.is_none()
+                        && name.0.len() > 1
+                        && schema.is_some_and(|schema| !is_same_name(&schema.value, SCHEMAS[0]));
+                    (alias, columns, is_elsewhere, last)
+                }
+                TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                    self.add(table_with_joins, scope);
+                    continue;
+                }
+                TableFactor::Table { alias, .. }
+                | TableFactor::Derived { alias, .. }
+                | TableFactor::TableFunction { alias, .. }
+                | TableFactor::Function { alias, .. }
+                | TableFactor::UNNEST { alias, .. }
+                | TableFactor::NestedJoin { alias, .. }
+                | TableFactor::Pivot { alias, .. }
+                | TableFactor::Unpivot { alias, .. } => (alias, None, false, None),
+                _ => continue,
+            };
+            let name = alias.as_ref().map(|alias| &alias.name).or(name);
+            let name = name.map(|name| name.value.clone()).unwrap_or_default();
+            scope.tables.push(Table { name, columns, is_elsewhere });
+        }
+    }
+
+    /// Whether a name is that of a table around the SELECT at hand, and may be a column's of one nearer.
+    fn is_outer(&self, name: &Ident) -> bool {
+        let mut may_be_column = false;
+        for scope in self.scopes.iter().rev().filter(|scope| scope.hidden == 0) {
+            match scope.table(name) {
+                Some(table) => return may_be_column && !table.is_elsewhere,
+                None => may_be_column |= scope.may_have_column(name),
+            }
+        }
+        false
+    }
+}
+
+impl VisitorMut for Qualify<'_> {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let mut scope = Scope::default();
+        select.from.iter().for_each(|from| self.add(from, &mut scope));
+        self.scopes.push(scope);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, _select: &mut Select) -> ControlFlow<()> {
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let (TableFactor::Derived { lateral: false, .. }, Some(scope)) = (factor, self.scopes.last_mut()) {
+            scope.hidden += 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let (TableFactor::Derived { lateral: false, .. }, Some(scope)) = (factor, self.scopes.last_mut()) {
+            scope.hidden -= 1;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let [name, _] = parts.as_slice()
+            && self.is_outer(name)
+        {
+            parts.insert(0, Ident::new(SCHEMAS[0]));
+        }
+        ControlFlow::Continue(())
+    }
+}
