@@ -155,13 +155,15 @@ class Windows(Groups):
         # Which row is the current one where its NULL is passed over, the two see differently.
         offset = rng.choice(["1", "2", "1" if nulls else "0"])
         default = rng.choice([[], [", ", literal(rng, kind)]])
+        # DuckDB rounds the default to the digits of the values.
+        shifted = ["CAST(", *value, " AS DECIMAL(18, 3))"] if default and kind == "decimal" else value
         choices: list[Pieces] = [
             [rng.choice(["min(", "max("]), *value, ")", framed],
             self.beside(kind, total),
             self.closed(self.reduced(kind), framed),
             self.picked(rng.choice(["first_value", "last_value"]), value, nulls, ordered),
             self.picked("nth_value", [*value, ", ", rng.choice(["1", "2", "3"])], nulls, ordered),
-            self.picked(rng.choice(["lag", "lead"]), [*value, f", {offset}", *default], nulls, f" OVER ({total})"),
+            self.picked(rng.choice(["lag", "lead"]), [*shifted, f", {offset}", *default], nulls, f" OVER ({total})"),
         ]
         if kind == "integer":
             choices += [
