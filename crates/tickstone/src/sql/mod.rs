@@ -87,13 +87,12 @@ impl Args {
     /// The database that a text, or the shell, runs in. Where it is not there, statements that only read make none.
     fn database(&self, text: Option<&str>) -> Result<Database> {
         let only_reads = |text: &str| {
-            // One that does not parse writes nothing.
-            parse_with_texts(text)
-                .map_or(true, |statements| statements.iter().all(|(_, statement)| statement.only_reads()))
+            let statements = parse_with_texts(text).map_err(|error| failure(text, &error.into()))?;
+            Ok::<_, Failure>(statements.iter().all(|(_, statement)| statement.only_reads()))
         };
         match text {
             _ if self.read_only || self.data.is_there() => self.data.open(self.read_only),
-            Some(text) if only_reads(text) => self.data.missing(),
+            Some(text) if only_reads(text)? => self.data.missing(),
             None if !shell::confirms(&self.data.data)? => {
                 Err(Failure::NoDatabase { path: self.data.data.clone() })
             }

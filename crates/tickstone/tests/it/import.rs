@@ -388,6 +388,8 @@ fn reading_makes_no_database() {
     let place = Place::new();
     let said = place.error(&["sql", "--data", "typo", "-c", "SHOW TABLES"]);
     assert!(said.contains("there is no database in typo"), "{said}");
+    let said = place.error(&["sql", "--data", "typo", "-c", "CREATE TABLE t (i INTERVAL)"]);
+    assert!(said.contains("unknown column type 'INTERVAL'"), "{said}");
     place.error(&["export", "--data", "typo", "--table", "t", "t.csv"]);
     place.error(&["stream", "drop", "s", "--data", "typo"]);
     assert!(!place.path("typo").exists());
