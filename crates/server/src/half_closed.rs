@@ -3,6 +3,7 @@
 //! The end of what a client sends looks the same whether it waits or has gone. While a request is under way, hyper hears
 //! of that end only after [`PATIENCE`] in which nothing was sent to the client: one that has gone refuses what is sent.
 
+use crate::transport::Transport;
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use std::io;
@@ -12,7 +13,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// How long a request goes on whose client has closed its side and takes nothing.
@@ -76,14 +76,14 @@ impl HttpBody for Answer {
 /// A client's connection.
 #[derive(Debug)]
 pub(crate) struct HalfClosed {
-    stream: TcpStream,
+    stream: Transport,
     under_way: UnderWay,
     /// From when the client has closed its side: until when that is not told.
     untold: Option<Pin<Box<Sleep>>>,
 }
 
 impl HalfClosed {
-    pub(crate) fn new(stream: TcpStream, under_way: UnderWay) -> Self {
+    pub(crate) fn new(stream: Transport, under_way: UnderWay) -> Self {
         Self { stream, under_way, untold: None }
     }
 

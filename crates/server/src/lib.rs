@@ -35,7 +35,9 @@ mod socket;
 mod statement;
 mod stream;
 mod subscribe;
+mod tls;
 mod told;
+mod transport;
 
 use settings::{SettingError, Settings};
 use shared::Shared;
@@ -43,6 +45,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tickstone_query::Database;
+use tls::Tls;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -100,6 +103,7 @@ impl Server {
         if !is_loopback {
             warn!(%host, "insecure: anybody who reaches the ports may read and write everything");
         }
+        let tls = Tls::of(&settings)?;
         database.show_settings(settings.shown());
         database.allow_files(settings.allowed_files());
         database.engine().streams().set_memory(settings.bytes("stream_memory"));
@@ -115,7 +119,7 @@ impl Server {
             .enable_all()
             .build()
             .map_err(StartError::Threads)?;
-        let shared = Arc::new(Shared::new(database, settings, is_loopback));
+        let shared = Arc::new(Shared::new(database, settings, is_loopback, tls));
         let (stop, _) = watch::channel(false);
         let mut bound = Vec::new();
         for port in listen::PORTS {

@@ -2,7 +2,10 @@
 
 use crate::connection::{Open, Taken};
 use crate::half_closed::{Answer, HalfClosed, UnderWay};
+use crate::metrics::Counter;
 use crate::shared::Shared;
+use crate::tls::Inside;
+use crate::transport::{Beginning, Transport};
 use crate::{flight, http, ilp, pg, rest, stream as streams};
 use axum::Router;
 use axum::http::Request;
@@ -13,8 +16,10 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tracing::{debug, warn};
@@ -71,6 +76,27 @@ impl Serving {
     }
 }
 
+impl Serving {
+    /// What is spoken inside of TLS.
+    fn inside(&self) -> Inside {
+        match self {
+            Serving::Lines | Serving::Streams => Inside::Unnamed,
+            Serving::Postgres => Inside::Postgres,
+            Serving::Flight(_) => Inside::Http2,
+            Serving::Http(_) => Inside::Http,
+        }
+    }
+
+    /// How long a client may take over its first byte, where the server has to see it.
+    fn patience(&self, shared: &Shared) -> Option<Duration> {
+        match self {
+            // A feed may be silent for as long as it likes.
+            Serving::Lines | Serving::Streams => None,
+            _ => shared.settings.time("idle_timeout"),
+        }
+    }
+}
+
 /// How long nothing comes until the system asks whether the client is still there, and how often it then does.
 const PROBES_AFTER: Duration = Duration::from_secs(60);
 const PROBES_APART: Duration = Duration::from_secs(10);
@@ -105,6 +131,7 @@ pub(crate) async fn listen(
         let (shared, stopping, serving) = (Arc::clone(&shared), stopping.clone(), serving.clone());
         let open = Arc::new(open);
         tokio::spawn(async move {
+            let Some(stream) = begin(&shared, stream, peer, &serving, stopping.clone()).await else { return };
             match serving {
                 Serving::Lines => ilp::tcp::serve(shared, stream, peer, stopping).await,
                 Serving::Streams => streams::serve(shared, stream, peer, stopping).await,
@@ -132,11 +159,62 @@ fn end_without_client(stream: &TcpStream, send_timeout: Option<Duration>) {
     let _ = send_timeout;
 }
 
-async fn serve_http(shared: &Shared, router: Router, stream: TcpStream, taken: Taken) {
+/// What a connection is served on; `None` where it is not served, or the server stops before anything came.
+async fn begin(
+    shared: &Shared,
+    stream: TcpStream,
+    peer: SocketAddr,
+    serving: &Serving,
+    mut stopping: watch::Receiver<bool>,
+) -> Option<Transport> {
+    let begun = tokio::select! {
+        begun = Transport::begin(stream, shared, serving.inside(), serving.patience(shared)) => begun,
+        _ = stopping.changed() => return None,
+    };
+    match begun {
+        Ok(Beginning::Served(transport)) => {
+            if transport.is_encrypted() {
+                shared.metrics.add(Counter::TlsConnections, 1);
+            }
+            Some(transport)
+        }
+        Ok(Beginning::Plain(stream)) => {
+            shared.metrics.add(Counter::TlsRefused, 1);
+            warn!(%peer, "a client without TLS, which require_tls wants; closed");
+            if matches!(serving, Serving::Http(_)) {
+                tell_of_tls(stream).await;
+            }
+            None
+        }
+        Err(error) => {
+            shared.metrics.add(Counter::TlsRefused, 1);
+            debug!(%peer, %error, "TLS: no handshake; closed");
+            None
+        }
+    }
+}
+
+/// Tells a client of HTTP in the clear that this port does not speak it.
+async fn tell_of_tls(mut stream: TcpStream) {
+    const WHAT: &str = "{\"error\":\"this server takes TLS alone (require_tls): ask https://\"}\n";
+    /// Whoever takes longer to read it does not read.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let head = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n";
+    let answer = format!("{head}Content-Length: {}\r\n\r\n{WHAT}", WHAT.len());
+    let told = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        // What is not read before it is closed would have the system throw the answer away.
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(PATIENCE, told).await;
+}
+
+async fn serve_http(shared: &Shared, router: Router, mut stream: Transport, taken: Taken) {
     let patience = shared.settings.time("idle_timeout");
     // hyper's own time begins with the first byte.
     if let Some(patience) = patience
-        && tokio::time::timeout(patience, stream.readable()).await.is_err()
+        && tokio::time::timeout(patience, stream.look(1, |_| false)).await.is_err()
     {
         return;
     }

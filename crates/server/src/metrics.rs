@@ -9,6 +9,8 @@ pub(crate) enum Counter {
     Connections,
     ConnectionsRefused,
     ConnectionsOpen,
+    TlsConnections,
+    TlsRefused,
     IlpTcpBytes,
     IlpTcpRows,
     IlpTcpRowsLost,
@@ -37,7 +39,7 @@ pub(crate) enum Counter {
 }
 
 /// Each counter: its name, whether it only grows, and what it is.
-const COUNTERS: [(Counter, &str, bool, &str); 28] = [
+const COUNTERS: [(Counter, &str, bool, &str); 30] = [
     (Counter::Connections, "connections_total", true, "connections that were taken"),
     (
         Counter::ConnectionsRefused,
@@ -46,6 +48,13 @@ const COUNTERS: [(Counter, &str, bool, &str); 28] = [
         "connections past connections_max, closed at once",
     ),
     (Counter::ConnectionsOpen, "connections_open", false, "connections that are open"),
+    (Counter::TlsConnections, "tls_connections_total", true, "connections over TLS"),
+    (
+        Counter::TlsRefused,
+        "tls_refused_total",
+        true,
+        "connections whose TLS handshake failed, or that had none where require_tls is set",
+    ),
     (Counter::IlpTcpBytes, "ilp_tcp_bytes_total", true, "bytes of line protocol over TCP"),
     (Counter::IlpTcpRows, "ilp_tcp_rows_total", true, "rows of line protocol over TCP that were stored"),
     (

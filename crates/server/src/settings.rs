@@ -60,6 +60,24 @@ pub const SETTINGS: &[Setting] = &[
         about: "serve beyond loopback although anybody who reaches the ports may read and write everything",
     },
     Setting {
+        name: "tls_certificate",
+        kind: Kind::Text,
+        default: "",
+        about: "a PEM file with the certificate of the server, and those that vouch for it behind it; every port then speaks TLS with clients that do, and the file is read again when it changes",
+    },
+    Setting {
+        name: "tls_key",
+        kind: Kind::Text,
+        default: "",
+        about: "a PEM file with the key of that certificate",
+    },
+    Setting {
+        name: "require_tls",
+        kind: Kind::Switch,
+        default: "false",
+        about: "refuse clients that do not speak TLS, on every port",
+    },
+    Setting {
         name: "http_port",
         kind: Kind::Port,
         default: "9000",

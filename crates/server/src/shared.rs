@@ -6,6 +6,7 @@ use crate::metrics::Metrics;
 use crate::pg::Cancels;
 use crate::pg::catalog::PgCatalog;
 use crate::settings::Settings;
+use crate::tls::Tls;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, RwLock};
@@ -22,6 +23,8 @@ const FILES_LEFT: usize = 256;
 pub(crate) struct Shared {
     pub(crate) database: Database,
     pub(crate) settings: Settings,
+    /// What TLS is spoken with; `None` where it is not.
+    pub(crate) tls: Option<Tls>,
     pub(crate) metrics: Metrics,
     pub(crate) is_loopback: bool,
     pub(crate) connections_max: usize,
@@ -39,13 +42,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(database: Database, settings: Settings, is_loopback: bool) -> Self {
+    pub(crate) fn new(database: Database, settings: Settings, is_loopback: bool, tls: Option<Tls>) -> Self {
         let connections_max = connections_max(settings.count("connections_max"));
         let catalog = Arc::new(PgCatalog::new(&database));
         database.set_system(Arc::clone(&catalog) as Arc<dyn SystemCatalog>);
         Self {
             database,
             settings,
+            tls,
             metrics: Metrics::default(),
             is_loopback,
             connections_max,
@@ -56,6 +60,11 @@ impl Shared {
             mcp_calls: Calls::default(),
             started: Instant::now(),
         }
+    }
+
+    /// Whether clients must speak TLS.
+    pub(crate) fn needs_tls(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_required)
     }
 
     /// What rows that come may make.

@@ -10,6 +10,7 @@
 use crate::connection::{LAST_BYTES, LAST_PATIENCE};
 use crate::metrics::Counter;
 use crate::shared::Shared;
+use crate::transport::Transport;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
@@ -19,7 +20,6 @@ use tickstone_engine::streams::{DOCUMENT_BYTES_LIMIT, Documents, Stream, StreamS
 use tickstone_engine::{EngineError, Result};
 use tickstone_wire::stream::{BadRequest, HEADER_BYTES, Read, Request, read};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, warn};
@@ -97,7 +97,7 @@ impl From<BadRequest> for End {
 /// Serves one connection until it ends.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
-    mut socket: TcpStream,
+    mut socket: Transport,
     peer: SocketAddr,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -117,7 +117,7 @@ pub(crate) async fn serve(
 impl Connection {
     async fn run(
         &mut self,
-        socket: &mut TcpStream,
+        socket: &mut Transport,
         stopping: &mut watch::Receiver<bool>,
     ) -> std::result::Result<std::convert::Infallible, End> {
         loop {
@@ -144,7 +144,7 @@ impl Connection {
     }
 
     /// Reads what had come when the server was told to stop.
-    async fn last(&mut self, socket: &mut TcpStream) -> std::result::Result<std::convert::Infallible, End> {
+    async fn last(&mut self, socket: &mut Transport) -> std::result::Result<std::convert::Infallible, End> {
         let mut left = LAST_BYTES;
         loop {
             let wanted = self.serve_what_came(socket).await?;
@@ -165,7 +165,7 @@ impl Connection {
     }
 
     /// Serves all whole requests that have come; the bytes of the one that has begun.
-    async fn serve_what_came(&mut self, socket: &mut TcpStream) -> std::result::Result<usize, End> {
+    async fn serve_what_came(&mut self, socket: &mut Transport) -> std::result::Result<usize, End> {
         loop {
             let limit = self.document_bytes_max();
             match read(&self.bytes[self.at..], limit)? {
@@ -229,13 +229,14 @@ impl Connection {
         Ok(())
     }
 
-    async fn answer(&mut self, answer: Answer, socket: &mut TcpStream) -> std::result::Result<(), End> {
+    async fn answer(&mut self, answer: Answer, socket: &mut Transport) -> std::result::Result<(), End> {
         let gone = |_| End::Quietly("the client is gone");
         match answer {
             Answer::None => Ok(()),
             Answer::Open(name) => {
                 let id = self.open(name).await?;
-                socket.write_all(&id.to_be_bytes()).await.map_err(gone)
+                socket.write_all(&id.to_be_bytes()).await.map_err(gone)?;
+                socket.flush().await.map_err(gone)
             }
             Answer::Documents(id, wanted) => {
                 let used = Used::find(&mut self.used, &self.shared, id)?;
@@ -256,7 +257,7 @@ impl Connection {
                 for slice in documents.slices() {
                     socket.write_all(slice).await.map_err(gone)?;
                 }
-                Ok(())
+                socket.flush().await.map_err(gone)
             }
         }
     }

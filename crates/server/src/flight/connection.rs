@@ -3,6 +3,7 @@
 use super::failure::status;
 use super::service::Flight;
 use crate::shared::Shared;
+use crate::transport::Transport;
 use arrow_flight::flight_service_server::FlightServiceServer;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http2::Builder;
@@ -27,8 +28,6 @@ use tracing::debug;
 
 /// What a connection of HTTP/2 begins with (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How long is waited for more of it.
-const PREFACE_INTERVAL: Duration = Duration::from_millis(5);
 /// Requests that a connection has under way at most.
 const STREAMS_MAX: u32 = 256;
 /// Bytes of a request that may come before they are read, and of all requests of a connection.
@@ -46,13 +45,13 @@ const HEADER_BYTES_MAX: u32 = 64 << 10;
 /// Serves a connection until it ends, or until the server stops and its requests are answered.
 pub(crate) async fn serve(
     flight: Flight,
-    stream: TcpStream,
+    mut stream: Transport,
     peer: SocketAddr,
     mut stopping: watch::Receiver<bool>,
 ) {
     let shared = Arc::clone(flight.shared());
     let patience = shared.settings.time("idle_timeout");
-    let begins = begins_as_http2(&stream);
+    let begins = begins_as_http2(&mut stream);
     let begins = match patience {
         Some(patience) => tokio::time::timeout(patience, begins).await.unwrap_or(false),
         None => begins.await,
@@ -62,7 +61,7 @@ pub(crate) async fn serve(
         return;
     }
     let service = service(flight);
-    let after = SockRef::from(&stream).try_clone().map(std::net::TcpStream::from);
+    let after = SockRef::from(stream.tcp()).try_clone().map(std::net::TcpStream::from);
     let connection = builder(patience).serve_connection(TokioIo::new(stream), service_fn(service));
     let mut connection = Box::pin(connection);
     let ended = tokio::select! {
@@ -90,17 +89,9 @@ async fn until_closed(mut stream: TcpStream) {
 }
 
 /// Waits until a client has sent all that HTTP/2 begins with; `false` where it sends something else.
-async fn begins_as_http2(stream: &TcpStream) -> bool {
-    let mut begin = [0; PREFACE.len()];
-    loop {
-        match stream.peek(&mut begin).await {
-            Ok(count) if count == PREFACE.len() => return begin == PREFACE,
-            Ok(count) if count > 0 && PREFACE.starts_with(&begin[..count]) => {
-                tokio::time::sleep(PREFACE_INTERVAL).await;
-            }
-            _ => return false,
-        }
-    }
+async fn begins_as_http2(stream: &mut Transport) -> bool {
+    let begin = stream.look(PREFACE.len(), |begin| !PREFACE.starts_with(begin)).await;
+    begin.is_ok_and(|begin| begin.starts_with(PREFACE))
 }
 
 fn builder(patience: Option<Duration>) -> Builder<TokioExecutor> {

@@ -12,6 +12,7 @@ use crate::connection::{LAST_BYTES, LAST_PATIENCE};
 use crate::ingest::{self, Making, NotStored, READS_MAX};
 use crate::metrics::Counter;
 use crate::shared::Shared;
+use crate::transport::Transport;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,6 @@ use tickstone_query::QueryError;
 use tickstone_wire::TableRows;
 use tickstone_wire::ilp::{BadLine, Parser, Precision};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -87,7 +87,7 @@ enum Next {
 /// Serves one connection until it ends.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
-    mut stream: TcpStream,
+    mut stream: Transport,
     peer: SocketAddr,
     mut stopping: watch::Receiver<bool>,
 ) {
@@ -114,7 +114,7 @@ pub(crate) async fn serve(
 }
 
 impl Connection {
-    async fn run(&mut self, stream: &mut TcpStream, stopping: &mut watch::Receiver<bool>) -> &'static str {
+    async fn run(&mut self, stream: &mut Transport, stopping: &mut watch::Receiver<bool>) -> &'static str {
         loop {
             let next = match self.next(stream, stopping).await {
                 Ok(next) => next,
@@ -149,7 +149,7 @@ impl Connection {
     }
 
     /// Reads what had come when the server was told to stop.
-    async fn last(&mut self, stream: &mut TcpStream) -> &'static str {
+    async fn last(&mut self, stream: &mut Transport) -> &'static str {
         let mut left = LAST_BYTES;
         loop {
             if !self.has_room() && !self.finished().await {
@@ -183,7 +183,7 @@ impl Connection {
     /// Waits for what comes first.
     async fn next(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut Transport,
         stopping: &mut watch::Receiver<bool>,
     ) -> std::io::Result<Next> {
         let has_room = self.has_room();

@@ -53,7 +53,7 @@ impl Service {
     pub fn new(database: Database, settings: Settings) -> Self {
         database.show_settings(settings.shown());
         database.allow_files(settings.allowed_files());
-        Self { shared: Arc::new(Shared::new(database, settings, true)) }
+        Self { shared: Arc::new(Shared::new(database, settings, true, None)) }
     }
 
     /// The longest message that is read, in bytes.

@@ -1,12 +1,13 @@
 //! The socket of a connection: messages in, bytes out.
 
 use super::shape;
+use crate::transport::Transport;
 use bytes::{Buf, BytesMut};
 use pgwire::messages::{DecodeContext, Message, PgWireFrontendMessage};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
 
 /// Bytes that are gathered before they are sent.
 pub(super) const SEND_BYTES: usize = 64 << 10;
@@ -27,7 +28,7 @@ pub(super) enum Came {
 
 #[derive(Debug)]
 pub(super) struct Channel {
-    stream: TcpStream,
+    stream: Transport,
     input: BytesMut,
     pub(super) out: BytesMut,
     message_bytes_max: usize,
@@ -36,9 +37,25 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(stream: TcpStream, message_bytes_max: usize, send_timeout: Option<Duration>) -> Self {
+    pub(super) fn new(stream: Transport, message_bytes_max: usize, send_timeout: Option<Duration>) -> Self {
         let (input, out) = (BytesMut::with_capacity(READ_BYTES), BytesMut::with_capacity(READ_BYTES));
         Self { stream, input, out, message_bytes_max, send_timeout }
+    }
+
+    /// Speaks TLS from here on.
+    ///
+    /// # Errors
+    /// Where the handshake fails, and where bytes came before it: whoever sits between client and server would have them
+    /// taken for the client's (CVE-2021-23222).
+    pub(super) async fn encrypted(self, acceptor: TlsAcceptor) -> io::Result<Self> {
+        if !self.input.is_empty() {
+            return Err(invalid("bytes came between the request for TLS and its handshake".to_string()));
+        }
+        Ok(Self { stream: self.stream.encrypt(acceptor).await?, ..self })
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.stream.is_encrypted()
     }
 
     /// Reads more; whether there was any.
@@ -123,18 +140,12 @@ impl Channel {
     pub(super) async fn send(&mut self) -> io::Result<()> {
         while !self.out.is_empty() {
             let write = self.stream.write_buf(&mut self.out);
-            let written = match self.send_timeout {
-                None => write.await?,
-                Some(limit) => tokio::time::timeout(limit, write).await.map_err(|_| {
-                    let what = format!("the client took nothing for send_timeout, {limit:?}");
-                    io::Error::new(io::ErrorKind::TimedOut, what)
-                })??,
-            };
-            if written == 0 {
+            if in_time(self.send_timeout, write).await? == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
-        Ok(())
+        // TLS may hold the end of it back.
+        in_time(self.send_timeout, self.stream.flush()).await
     }
 
     /// Sends what waits once it is much.
@@ -159,6 +170,18 @@ impl Channel {
         }
         std::future::pending().await
     }
+}
+
+/// What is done within `send_timeout`.
+async fn in_time<T>(
+    send_timeout: Option<Duration>,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    let Some(limit) = send_timeout else { return work.await };
+    tokio::time::timeout(limit, work).await.map_err(|_| {
+        let what = format!("the client took nothing for send_timeout, {limit:?}");
+        io::Error::new(io::ErrorKind::TimedOut, what)
+    })?
 }
 
 fn invalid(what: String) -> io::Error {

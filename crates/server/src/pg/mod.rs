@@ -39,27 +39,27 @@ mod values;
 pub(crate) use cancel::Cancels;
 
 use crate::shared::Shared;
+use crate::transport::Transport;
 use channel::Channel;
 use connection::Connection;
 use startup::Begun;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::debug;
 
 /// Serves a connection until its client goes or the server stops.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
-    stream: TcpStream,
+    stream: Transport,
     peer: SocketAddr,
     stopping: watch::Receiver<bool>,
 ) {
     let settings = &shared.settings;
     let (bytes_max, send_timeout) = (settings.bytes("request_bytes_max"), settings.time("send_timeout"));
-    let mut channel = Channel::new(stream, bytes_max, send_timeout);
+    let channel = Channel::new(stream, bytes_max, send_timeout);
     let timeout = settings.time("statement_timeout");
-    let begin = startup::begin(&mut channel, &shared, timeout);
+    let begin = startup::begin(channel, &shared, timeout);
     let begun = match settings.time("idle_timeout") {
         Some(patience) => match tokio::time::timeout(patience, begin).await {
             Ok(begun) => begun,
@@ -68,7 +68,8 @@ pub(crate) async fn serve(
         None => begin.await,
     };
     let ended = match begun {
-        Ok(Begun::Session(guc, registered, client)) => {
+        Ok(Begun::Session(session)) => {
+            let (channel, guc, registered, client) = *session;
             Connection::new(&shared, channel, guc, (registered, client), stopping).serve().await
         }
         Ok(Begun::Over) => Ok(()),

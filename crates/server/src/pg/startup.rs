@@ -1,10 +1,12 @@
-//! The beginning of a connection: TLS is declined, any user is taken, settings are told.
+//! The beginning of a connection: TLS where the client asks for it, any user is taken, settings are told.
 
 use super::catalog::Client;
 use super::channel::Channel;
 use super::error::{Fault, PROTOCOL_VIOLATION};
 use super::guc::Guc;
+use crate::metrics::Counter;
 use crate::shared::Shared;
+use crate::tls::Inside;
 use bytes::Buf;
 use pgwire::messages::startup::{
     Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
@@ -23,7 +25,7 @@ const STARTUP_BYTES_MAX: usize = 10_000;
 /// How a connection begins.
 pub(super) enum Begun {
     /// As a session with these settings.
-    Session(Guc, super::cancel::Registered, Arc<Client>),
+    Session(Box<(Channel, Guc, super::cancel::Registered, Arc<Client>)>),
     /// As nothing more: it cancelled another, or went.
     Over,
 }
@@ -33,14 +35,24 @@ pub(super) enum Begun {
 /// # Errors
 /// Where the connection breaks.
 pub(super) async fn begin(
-    channel: &mut Channel,
+    mut channel: Channel,
     shared: &Shared,
     statement_timeout: Option<Duration>,
 ) -> io::Result<Begun> {
     loop {
-        let Some(body) = first_message(channel).await? else { return Ok(Begun::Over) };
+        let Some(body) = first_message(&mut channel).await? else { return Ok(Begun::Over) };
         let mut rest = &body[..];
         match rest.get_i32() {
+            TLS if !channel.is_encrypted() && shared.tls.is_some() => {
+                channel.out.extend_from_slice(b"S");
+                channel.send().await?;
+                if let Some(tls) = &shared.tls {
+                    let encrypted = channel.encrypted(tls.acceptor(Inside::Postgres)).await;
+                    let made = if encrypted.is_ok() { Counter::TlsConnections } else { Counter::TlsRefused };
+                    shared.metrics.add(made, 1);
+                    channel = encrypted?;
+                }
+            }
             TLS | GSS => {
                 channel.out.extend_from_slice(b"N");
                 channel.send().await?;
@@ -49,12 +61,22 @@ pub(super) async fn begin(
                 shared.cancels.cancel(rest.get_i32(), rest.get_i32());
                 return Ok(Begun::Over);
             }
+            version if version >> 16 == 3 && shared.needs_tls() && !channel.is_encrypted() => {
+                shared.metrics.add(Counter::TlsRefused, 1);
+                let what = format!(
+                    "protocol {}.{} in the clear is not spoken here (require_tls): connect with sslmode=require",
+                    version >> 16,
+                    version & 0xFFFF
+                );
+                refuse(&mut channel, Fault::new("28000", what)).await?;
+                return Ok(Begun::Over);
+            }
             version if version >> 16 == 3 => {
                 return session(channel, shared, version, rest, statement_timeout).await;
             }
             other => {
                 let what = format!("protocol {}.{} is not spoken, but 3.0", other >> 16, other & 0xFFFF);
-                refuse(channel, Fault::new("0A000", what)).await?;
+                refuse(&mut channel, Fault::new("0A000", what)).await?;
                 return Ok(Begun::Over);
             }
         }
@@ -84,14 +106,14 @@ async fn first_message(channel: &mut Channel) -> io::Result<Option<Vec<u8>>> {
 }
 
 async fn session(
-    channel: &mut Channel,
+    mut channel: Channel,
     shared: &Shared,
     version: i32,
     parameters: &[u8],
     statement_timeout: Option<Duration>,
 ) -> io::Result<Begun> {
     let Ok(parameters) = std::str::from_utf8(parameters) else {
-        refuse(channel, Fault::new("22021", "the startup parameters are no UTF-8")).await?;
+        refuse(&mut channel, Fault::new("22021", "the startup parameters are no UTF-8")).await?;
         return Ok(Begun::Over);
     };
     let mut words = parameters.split('\0');
@@ -100,7 +122,7 @@ async fn session(
         pairs.push((name, value));
     }
     if !pairs.iter().any(|(name, _)| *name == "user") {
-        refuse(channel, Fault::new(PROTOCOL_VIOLATION, "the client names no user")).await?;
+        refuse(&mut channel, Fault::new(PROTOCOL_VIOLATION, "the client names no user")).await?;
         return Ok(Begun::Over);
     }
     let unknown: Vec<String> = pairs
@@ -118,7 +140,7 @@ async fn session(
     let guc = match Guc::of_startup(pairs.into_iter(), statement_timeout) {
         Ok(guc) => guc,
         Err(fault) => {
-            refuse(channel, fault).await?;
+            refuse(&mut channel, fault).await?;
             return Ok(Begun::Over);
         }
     };
@@ -129,7 +151,7 @@ async fn session(
     }
     channel.put(&BackendKeyData::new(registered.number, SecretKey::I32(registered.key)));
     let client = Arc::new(Client::new(user, database, registered.number));
-    Ok(Begun::Session(guc, registered, client))
+    Ok(Begun::Session(Box::new((channel, guc, registered, client))))
 }
 
 /// Tells a client why it is not served.

@@ -15,6 +15,7 @@ mod qwp;
 mod rest;
 mod slow_readers;
 mod stream;
+mod tls;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
