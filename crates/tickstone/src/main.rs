@@ -8,6 +8,7 @@
 //! Enter at [`cli::Cli`], then the module of each command.
 
 mod backup;
+mod cert;
 mod check;
 mod cli;
 mod demo;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Gen(args) => r#gen::run(&args).map_err(failure::Failure::from),
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Cert(args) => cert::run(&args),
         Command::Mcp(args) => mcp::run(&args),
         Command::Replay(args) => replay::run(args),
         Command::Stream(args) => stream::run(&args),

@@ -1,0 +1,132 @@
+//! `tickstone cert`: certificates for labs and tests, of an authority of one's own.
+
+use crate::failure::{Failure, Result};
+use chrono::{DateTime, Datelike, Days, Utc};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
+};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  tickstone cert                                    for localhost, in ./certificates
+  tickstone cert --out /etc/tickstone ticks.example.com 10.0.0.7
+  tickstone serve --tls-certificate certificates/server.pem --tls-key certificates/server-key.pem
+  psql 'host=localhost port=8812 user=me sslmode=verify-full sslrootcert=certificates/ca.pem'
+
+Run again it makes another certificate of the same authority, which a server that runs takes up by itself. Whoever has
+ca-key.pem can make certificates that your clients trust: keep it away from the server, or use those of your own
+authority instead. docs/server/tls.md has more.";
+
+/// What a certificate is for where nobody says.
+const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// How long the authority holds, in days.
+const CA_DAYS: u64 = 3650;
+
+/// Make a certificate authority and a server's certificate, for labs and tests.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The names and addresses that clients reach the server by [default: localhost 127.0.0.1 ::1]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// The directory of the files
+    #[arg(long, value_name = "DIR", default_value = "certificates")]
+    out: PathBuf,
+    /// How many days the server's certificate holds
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=3650))]
+    days: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let out = &args.out;
+    fs::create_dir_all(out).map_err(|source| Failure::Io { action: "make", path: out.clone(), source })?;
+    let authority = authority(out)?;
+    let names = match args.names.as_slice() {
+        [] => NAMES.map(str::to_string).to_vec(),
+        names => names.to_vec(),
+    };
+    let key = KeyPair::generate().map_err(failed)?;
+    let mut server = CertificateParams::new(names.clone()).map_err(failed)?;
+    server.distinguished_name.push(DnType::CommonName, names.first().map_or("", String::as_str));
+    server.use_authority_key_identifier_extension = true;
+    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    holds(&mut server, args.days);
+    let certificate = server.signed_by(&key, &authority).map_err(failed)?;
+    write(&out.join("server-key.pem"), &key.serialize_pem(), true)?;
+    write(&out.join("server.pem"), &certificate.pem(), false)?;
+    println!("{}: a certificate for {}", out.join("server.pem").display(), names.join(", "));
+    println!("{}: its key", out.join("server-key.pem").display());
+    println!("{}: what clients trust", out.join("ca.pem").display());
+    Ok(())
+}
+
+/// The authority of a directory, which is made where it is not there.
+fn authority(out: &Path) -> Result<Issuer<'static, KeyPair>> {
+    let (certificate_file, key_file) = (out.join("ca.pem"), out.join("ca-key.pem"));
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "Tickstone authority for labs and tests");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    match (certificate_file.exists(), key_file.exists()) {
+        (true, true) => {
+            let read = fs::read_to_string(&key_file);
+            let text =
+                read.map_err(|source| Failure::Io { action: "read", path: key_file.clone(), source })?;
+            let key = KeyPair::from_pem(&text);
+            let key = key.map_err(|error| {
+                Failure::Usage(format!("{} is no key of an authority: {error}", key_file.display()))
+            })?;
+            Ok(Issuer::new(params, key))
+        }
+        (false, false) => {
+            let key = KeyPair::generate().map_err(failed)?;
+            holds(&mut params, CA_DAYS);
+            let certificate = params.self_signed(&key).map_err(failed)?;
+            write(&key_file, &key.serialize_pem(), true)?;
+            write(&certificate_file, &certificate.pem(), false)?;
+            Ok(Issuer::new(params, key))
+        }
+        _ => Err(Failure::Usage(format!(
+            "{} has one of ca.pem and ca-key.pem without the other: name another directory with --out",
+            out.display()
+        ))),
+    }
+}
+
+/// From yesterday, as clocks differ, for so many days.
+fn holds(params: &mut CertificateParams, days: u64) {
+    let day = |at: DateTime<Utc>| {
+        let day = at.date_naive();
+        date_time_ymd(day.year(), day.month() as u8, day.day() as u8)
+    };
+    let now = Utc::now();
+    params.not_before = day(now.checked_sub_days(Days::new(1)).unwrap_or(now));
+    params.not_after = day(now.checked_add_days(Days::new(days + 1)).unwrap_or(now));
+}
+
+/// Writes a file that is there whole or not at all; a secret one for its owner alone.
+fn write(path: &Path, text: &str, is_secret: bool) -> Result<()> {
+    let failed = |source| Failure::Io { action: "write", path: path.to_path_buf(), source };
+    let temporary = path.with_extension("tmp");
+    // Another's rights would stay on a file that is there.
+    let _ = fs::remove_file(&temporary);
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if is_secret {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    let mut file = options.open(&temporary).map_err(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+    fs::rename(&temporary, path).map_err(failed)
+}
+
+fn failed(error: rcgen::Error) -> Failure {
+    Failure::Usage(format!("no certificate can be made: {error}"))
+}
