@@ -1,6 +1,7 @@
 """TLS with the clients of other systems, by certificates of `tickstone cert`."""
 
 import asyncio
+import datetime
 import os
 import ssl
 import subprocess
@@ -14,6 +15,7 @@ import asyncpg
 import psycopg
 import pyarrow.flight
 import pytest
+import tickstone
 from questdb import QuestDBError, Sender, TimestampNanos
 from serving import until
 from websockets.sync.client import connect
@@ -113,6 +115,33 @@ def test_lines_by_questdb(tls: Any, authority: Path) -> None:
     assert counted(tls, authority, "by_https") == 1_000
     with pytest.raises(QuestDBError), Sender.from_conf(f"https::addr=localhost:{tls.ports['http_port']};retry_timeout=0;") as sender:
         sender.row("stranger", columns={"x": 1}, at=TimestampNanos(1))
+
+
+def test_our_own(program: Path, tls: Any, authority: Path) -> None:
+    port, ca = tls.ports["flight_port"], authority / "ca.pem"
+    with tickstone.connect(f"tickstone+tls://localhost:{port}", ca=ca) as database:
+        database.sql("CREATE TABLE t (ts TIMESTAMP, x INT) TIMESTAMP(ts)")
+        days = [datetime.datetime(2024, 1, day, tzinfo=datetime.timezone.utc) for day in (1, 2, 3)]
+        database.append("t", {"ts": days, "x": [1, 2, 3]})
+        assert database.sql("SELECT sum(x) FROM t").fetchone() == (6,)
+
+    def shell(address: str) -> tuple[str, str]:
+        command = [program, "sql", "--quiet", "--format", "csv", "-c", "SELECT count(*) AS n FROM t", "--connect", address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return done.stdout, done.stderr
+
+    assert shell(f"tickstone+tls://127.0.0.1:{port}?ca={ca}") == ("n\n3\n", "")
+    for address, wanted in [
+        (f"tickstone+tls://localhost:{port}", "certificate"),
+        (f"tickstone+tls://localhost:{port}?ca={authority / 'none.pem'}", "cannot read the authorities"),
+        (f"tickstone://localhost:{port}", "tickstone+tls://"),
+    ]:
+        told, error = shell(address)
+        assert told == "" and wanted in error, f"{address}: {error}"
+    with pytest.raises(ValueError, match="tickstone.tls"):
+        tickstone.connect(f"tickstone://localhost:{port}", ca=ca)
+    subprocess.run([program, "cert", "--out", authority, "ticks.example.com"], check=True, capture_output=True)
+    until(lambda: "certificate" in shell(f"tickstone+tls://localhost:{port}?ca={ca}")[1], "it is for another name")
 
 
 def test_certificates(program: Path, authority: Path, serve: Callable[..., Any]) -> None:

@@ -1,12 +1,15 @@
-//! Addresses of servers: `tickstone://host[:port]`.
+//! Addresses of servers: `tickstone://host[:port]`, and over TLS `tickstone+tls://host[:port][?ca=FILE]`.
 
 use crate::error::{ClientError, Result};
 use crate::protocol::PORT;
+use std::path::PathBuf;
 
 /// The scheme of addresses.
 const SCHEME: &str = "tickstone://";
-/// The scheme of encrypted connections.
+/// The scheme of connections over TLS.
 const TLS_SCHEME: &str = "tickstone+tls://";
+/// What names the authority of a server's certificate.
+const AUTHORITY: &str = "ca=";
 
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +18,17 @@ pub struct Address {
     pub host: String,
     /// The port of Flight SQL.
     pub port: u16,
+    /// Whose certificates are trusted; `None` where TLS is not spoken.
+    pub trust: Option<Trust>,
+}
+
+/// Whose certificates are trusted. The server's must be of the name that the address has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// Those of the authorities that the system trusts.
+    System,
+    /// Those of the authorities in a PEM file.
+    File(PathBuf),
 }
 
 impl Address {
@@ -23,21 +37,25 @@ impl Address {
         text.starts_with(SCHEME) || text.starts_with(TLS_SCHEME)
     }
 
-    /// Reads `tickstone://host[:port]`.
+    /// Reads `tickstone://host[:port]` or `tickstone+tls://host[:port][?ca=FILE]`.
     ///
     /// # Errors
-    /// Where it is none, or one for TLS or of a user, which there are not yet.
+    /// Where it is none, or of a user, which there are not yet.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |what: &str| {
             let error = ClientError::request(format!("'{text}' {what}"));
             Err(error.hint(format!("write tickstone://host or tickstone://host:{PORT}")))
         };
-        if text.starts_with(TLS_SCHEME) {
-            let error = ClientError::request("TLS is not supported yet");
-            return Err(error.hint("use tickstone:// inside a network you trust, or through an SSH tunnel"));
-        }
-        let Some(rest) = text.strip_prefix(SCHEME) else {
-            return wrong("is no address of a server");
+        let (rest, trust) = match (text.strip_prefix(SCHEME), text.strip_prefix(TLS_SCHEME)) {
+            (Some(rest), _) => (rest, None),
+            (None, Some(rest)) => match rest.split_once('?') {
+                None => (rest, Some(Trust::System)),
+                Some((rest, asked)) => match asked.strip_prefix(AUTHORITY) {
+                    Some(file) if !file.is_empty() => (rest, Some(Trust::File(file.into()))),
+                    _ => return wrong("has more behind its ? than ca=FILE"),
+                },
+            },
+            (None, None) => return wrong("is no address of a server"),
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         if rest.contains('@') {
@@ -60,12 +78,13 @@ impl Address {
         if host.is_empty() || (host.contains(':') && !bracketed) {
             return wrong("has no host; an IPv6 address stands in brackets");
         }
-        Ok(Self { host: host.to_string(), port })
+        Ok(Self { host: host.to_string(), port, trust })
     }
 
     /// As HTTP wants it.
     pub(crate) fn uri(&self) -> String {
-        format!("http://{}:{}", self.host, self.port)
+        let scheme = if self.trust.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}:{}", self.host, self.port)
     }
 }
 
@@ -83,6 +102,15 @@ mod tests {
     }
 
     #[test]
+    fn whom_to_trust() {
+        let of = |text| Address::parse(text).map(|address| (address.uri(), address.trust));
+        assert_eq!(of("tickstone+tls://h:9"), Ok(("https://h:9".into(), Some(Trust::System))));
+        let file = Some(Trust::File("a dir/ca?.pem".into()));
+        assert_eq!(of("tickstone+tls://[::1]/?ca=a dir/ca?.pem"), Ok(("https://[::1]:8815".into(), file)));
+        assert_eq!(of("tickstone://h"), Ok(("http://h:8815".into(), None)));
+    }
+
+    #[test]
     fn what_is_no_address() {
         for text in [
             "localhost",
@@ -96,7 +124,11 @@ mod tests {
             "tickstone://me@h",
             "tickstone://::1",
             "tickstone://a b",
-            "tickstone+tls://h",
+            "tickstone+tls://",
+            "tickstone+tls://h?",
+            "tickstone+tls://h?ca=",
+            "tickstone+tls://h?insecure=true",
+            "tickstone://h?ca=ca.pem",
         ] {
             let error = Address::parse(text).expect_err(text);
             assert!(error.hint.is_some(), "{text}");

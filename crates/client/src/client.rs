@@ -1,6 +1,6 @@
 //! [`Client`]: a connection to a server, or a session of it.
 
-use crate::address::Address;
+use crate::address::{Address, Trust};
 use crate::append::{self, Append};
 use crate::error::{ClientError, Kind, Result, is_cut_off};
 use crate::protocol::{
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -83,6 +83,24 @@ impl Drop for Session {
     }
 }
 
+/// How TLS is spoken with a server: by the name that its address has.
+///
+/// # Errors
+/// Where the file of authorities cannot be read.
+fn tls(address: &Address, trust: &Trust) -> Result<ClientTlsConfig> {
+    let name = address.host.trim_start_matches('[').trim_end_matches(']');
+    let config = ClientTlsConfig::new().domain_name(name);
+    match trust {
+        Trust::System => Ok(config.with_native_roots()),
+        Trust::File(path) => {
+            let text = std::fs::read(path).map_err(|error| {
+                ClientError::request(format!("cannot read the authorities in {}: {error}", path.display()))
+            })?;
+            Ok(config.ca_certificate(Certificate::from_pem(text)))
+        }
+    }
+}
+
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let in_session = self.session.is_some();
@@ -91,10 +109,11 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects to `tickstone://host[:port]`.
+    /// Connects to `tickstone://host[:port]` or `tickstone+tls://host[:port][?ca=FILE]`.
     ///
     /// # Errors
-    /// Where that is no address, and where no server answers there.
+    /// Where that is no address, where the file of authorities cannot be read, and where no server answers there, or one
+    /// whose certificate is not trusted.
     pub async fn connect(url: &str) -> Result<Self> {
         let address = Address::parse(url)?;
         let wrong = |error: tonic::transport::Error| {
@@ -108,6 +127,10 @@ impl Client {
             .keep_alive_timeout(ALIVE_INTERVAL)
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES);
+        let endpoint = match &address.trust {
+            None => endpoint,
+            Some(trust) => endpoint.tls_config(tls(&address, trust)?).map_err(wrong)?,
+        };
         let channel = endpoint.connect().await.map_err(|error| unreached(&address, &error))?;
         let service = FlightServiceClient::new(channel).max_decoding_message_size(usize::MAX);
         let client = Self { service, address, session: None };
@@ -125,11 +148,11 @@ impl Client {
             Err(_) => Err(format!("no answer for {CONNECT_TIMEOUT:?}")),
         };
         answered.map_err(|cause| {
-            let Address { host, port } = &self.address;
+            let Address { host, port, .. } = &self.address;
             let what = format!("what listens at {host}:{port} does not answer as Arrow Flight SQL does: {cause}");
             ClientError::new(Kind::Retry, what).hint(format!(
                 "name the flight_port of the server, {PORT} unless it was told another; 9000 is its port of REST, 8812 \
-                 that of PostgreSQL"
+                 that of PostgreSQL. One that requires TLS wants tickstone+tls://"
             ))
         })
     }

@@ -25,7 +25,7 @@ mod rows;
 pub mod sending;
 mod streams;
 
-pub use address::Address;
+pub use address::{Address, Trust};
 pub use append::Append;
 pub use client::Client;
 pub use error::{ClientError, Kind, Result};

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// How many times as fast as it was, as in 10x; max for as fast as it can be
     #[arg(long, value_name = "SPEED", default_value = "1x")]
     speed: String,
-    /// Of a server: tickstone://host[:port]
+    /// Of a server: tickstone://host[:port], or tickstone+tls://host[:port][?ca=FILE]
     #[arg(long, value_name = "URL", conflicts_with_all = ["data", "memory_budget", "query_memory"])]
     connect: Option<String>,
     /// How rows are written

@@ -78,18 +78,25 @@ def open(
     )
 
 
-def connect(url: str) -> RemoteDatabase:
+def connect(url: str, *, ca: StrPath | None = None) -> RemoteDatabase:
     """Connects to the database of a server that `tickstone serve` runs. It has the methods of one that `open` opens: a
     notebook moves from a directory to a server by this one line.
 
     Args:
         url: "tickstone://host" or "tickstone://host:port"; the port is the server's `flight_port`, 8815 if it is left
-            out.
+            out. "tickstone+tls://host" speaks TLS; the server's certificate must be of that name, and of an authority
+            that the system trusts.
+        ca: a PEM file of the authorities that are trusted instead, for "tickstone+tls://".
 
     Raises:
+        ValueError: where `ca` is given for an address without TLS.
         Error: where that is no such address, or no server answers there (kind "retry").
     """
-    return RemoteDatabase(url)
+    if ca is None:
+        return RemoteDatabase(url)
+    if not url.startswith("tickstone+tls://") or "?" in url:
+        raise ValueError(f"ca is for an address of the form tickstone+tls://host, not '{url}'")
+    return RemoteDatabase(f"{url}?ca={os.fspath(ca)}")
 
 
 class Database:

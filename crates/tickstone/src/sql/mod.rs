@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Open the database for reading only, also while another process writes it
     #[arg(long)]
     read_only: bool,
-    /// Run it in a server: tickstone://host[:port]
+    /// Run it in a server: tickstone://host[:port], or tickstone+tls://host[:port][?ca=FILE]
     #[arg(long, value_name = "URL", conflicts_with_all = ["read_only", "data", "memory_budget", "query_memory"])]
     connect: Option<String>,
     /// How rows are shown
