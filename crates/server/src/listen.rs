@@ -186,6 +186,7 @@ async fn begin(
             }
             None
         }
+        Ok(Beginning::Gone) => None,
         Err(error) => {
             shared.metrics.add(Counter::TlsRefused, 1);
             debug!(%peer, %error, "TLS: no handshake; closed");

@@ -55,6 +55,8 @@ pub(crate) enum Beginning {
     Served(Transport),
     /// It is in the clear, where it must not be.
     Plain(TcpStream),
+    /// It ended before anything came.
+    Gone,
 }
 
 impl Transport {
@@ -76,7 +78,10 @@ impl Transport {
         let Some(tls) = &shared.tls else { return Ok(Beginning::Served(Self::plain(stream))) };
         let mut first = [0];
         let come = within(patience, stream.peek(&mut first)).await?;
-        if come == 1 && first[0] == HANDSHAKE {
+        if come == 0 {
+            return Ok(Beginning::Gone);
+        }
+        if first[0] == HANDSHAKE {
             return Ok(Beginning::Served(encrypted(stream, tls.acceptor(inside)).await?));
         }
         Ok(match tls.is_required && inside != Inside::Postgres {

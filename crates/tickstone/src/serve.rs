@@ -79,13 +79,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     let settings = args.settings.settings()?;
     start_log(&settings);
     let signals = Signals::take_over()?;
+    let needs_tls =
+        settings.all().any(|(setting, value, _)| setting.name == "require_tls" && value == "true");
     let database = args.data.open(false)?;
     let server = Server::start(database.clone(), settings)?;
     println!("Tickstone serves {} until Ctrl-C.", args.data.data.display());
     for (name, address) in server.addresses() {
         println!("  {name:<12} {address}");
     }
-    println!("{}", to_paste(server.addresses()));
+    println!("{}", to_paste(server.addresses(), needs_tls));
     signals.wait();
     eprintln!("stopping: connections end after what they are at");
     let ended = server.stop();
@@ -97,20 +99,26 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
 }
 
 /// Commands to try it with, for the ports there are.
-fn to_paste(addresses: &[(&str, SocketAddr)]) -> String {
+fn to_paste(addresses: &[(&str, SocketAddr)], needs_tls: bool) -> String {
+    // Whose certificates are trusted, docs/server/tls.md says.
+    let (curl, http_scheme, scheme) = match needs_tls {
+        true => ("curl --cacert ca.pem", "https", "tickstone+tls"),
+        false => ("curl", "http", "tickstone"),
+    };
+    let authority = if needs_tls { "?ca=ca.pem" } else { "" };
     let port =
         |name: &str| addresses.iter().find(|(setting, _)| *setting == name).map(|(_, address)| address);
     let mut lines = String::new();
     if let Some(http) = port("http_port") {
         lines += &format!(
-            "\nAsk:    curl -G http://{http}/exec --data-urlencode \"query=SHOW TABLES\"\n\
-             Store:  curl http://{http}/write --data-binary 'hello,symbol=BTC-USD price=61500.5'"
+            "\nAsk:    {curl} -G {http_scheme}://{http}/exec --data-urlencode \"query=SHOW TABLES\"\n\
+             Store:  {curl} {http_scheme}://{http}/write --data-binary 'hello,symbol=BTC-USD price=61500.5'"
         );
     }
     if let Some(flight) = port("flight_port") {
-        lines += &format!("\nShell:  tickstone sql --connect tickstone://{flight}");
+        lines += &format!("\nShell:  tickstone sql --connect '{scheme}://{flight}{authority}'");
     }
-    if let Some(ilp) = port("ilp_port") {
+    if let Some(ilp) = port("ilp_port").filter(|_| !needs_tls) {
         lines += &format!(
             "\nStream: echo 'hello,symbol=ETH-USD price=2500.5' | nc -N {} {}",
             ilp.ip(),
