@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import os
+import shutil
 import ssl
 import subprocess
 import urllib.request
@@ -81,6 +82,7 @@ def test_postgresql(tls: Any, authority: Path) -> None:
     assert asyncio.run(by_asyncpg()) == 10
 
 
+@pytest.mark.skipif(shutil.which("psql") is None, reason="psql is missing: sh scripts/setup.sh clients")
 def test_psql(tls: Any, authority: Path) -> None:
     conninfo = f"host=localhost port={tls.ports['pg_port']} user=me sslmode=verify-full sslrootcert={authority / 'ca.pem'}"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
