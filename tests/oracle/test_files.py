@@ -243,6 +243,20 @@ def test_folders_written_are_folders_read(files: Path, made: random.Random, tmp_
         assert not [path for path in tmp_path.iterdir() if path.name not in ("out", "database")]
 
 
+@pytest.mark.parametrize("form", ["parquet", "csv", "ndjson", "arrow"])
+def test_keys_of_folders_keep_their_values(form: str, tmp_path: Path) -> None:
+    """NULL is told from the text that stands for it, and a name has what a path takes for a folder."""
+    texts = [None, "__HIVE_DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__x", "%5F", "..", "a/b", "c=d", "", "ü"]
+    rows = list(enumerate(texts))
+    with opened(tmp_path) as db:
+        frame = pa.table({"id": [row for row, _ in rows], "a/b=c": texts})
+        db.sql(f"""COPY (SELECT * FROM frame) TO '{tmp_path}/out' (FORMAT {form}, PARTITION_BY ("a/b=c"))""")
+        read = f"FROM '{tmp_path}/out/**/*.{form}'"
+        found = db.sql(f"""SELECT id, "a/b=c"::VARCHAR {read} ORDER BY id""").fetchall()
+        assert found == rows
+        assert db.sql(f"""SELECT id {read} WHERE "a/b=c" IS NULL""").fetchall() == [(0,)]
+
+
 def test_files_of_different_columns(tmp_path: Path) -> None:
     """`union_by_name`, and without it an error that names the file."""
     for name, table in {

@@ -7,7 +7,7 @@
 use super::file::{TemporaryPath, Written, cannot_create};
 use super::layout::Layout;
 use super::{Encoder, Packer, Room, write_error};
-use crate::paths::FileFormat;
+use crate::paths::{FileFormat, NULL_KEY};
 use crate::texts::{Cells, TimeStyle};
 use crate::{QueryError, Result};
 use arrow_array::{Array, RecordBatch, UInt32Array};
@@ -145,9 +145,8 @@ fn folders_of(batch: &RecordBatch, keys: &[usize]) -> Result<Vec<(String, Vec<u3
         folder.clear();
         for ((name, cells), key) in names.iter().zip(&cells).zip(keys) {
             value.clear();
-            if batch.column(*key).is_null(row) {
-                value.push_str(crate::paths::NULL_KEY);
-            } else {
+            let is_null = batch.column(*key).is_null(row);
+            if !is_null {
                 cells.write(row, &mut value);
             }
             if !folder.is_empty() {
@@ -155,7 +154,7 @@ fn folders_of(batch: &RecordBatch, keys: &[usize]) -> Result<Vec<(String, Vec<u3
             }
             folder.push_str(name);
             folder.push('=');
-            folder.push_str(&encoded(&value));
+            folder.push_str(&if is_null { NULL_KEY.to_string() } else { encoded(&value) });
         }
         let place = match places.get(&folder) {
             Some(place) => *place,
@@ -175,6 +174,8 @@ fn encoded(text: &str) -> String {
     match text {
         "." => "%2E".to_string(),
         ".." => "%2E%2E".to_string(),
+        // So would a text that reads as NULL.
+        NULL_KEY => format!("%5F{}", &NULL_KEY[1..]),
         text => utf8_percent_encode(text, ENCODED).to_string(),
     }
 }

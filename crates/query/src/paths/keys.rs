@@ -38,9 +38,8 @@ pub(crate) fn key_columns(files: &[DataFile], asked: bool) -> Result<Vec<KeyColu
         Some(_) => return Ok(Vec::new()),
         None => {}
     }
-    let column = |(place, (name, _)): (usize, &(String, String))| {
-        let value = |file: &DataFile| Some(file.keys[place].1.clone()).filter(|value| value != NULL_KEY);
-        let values: Vec<Option<String>> = files.iter().map(value).collect();
+    let column = |(place, (name, _)): (usize, &(String, Option<String>))| {
+        let values: Vec<Option<String>> = files.iter().map(|file| file.keys[place].1.clone()).collect();
         KeyColumn { name: name.clone(), column_type: type_of(&values), values }
     };
     Ok(first.keys.iter().enumerate().map(column).collect())

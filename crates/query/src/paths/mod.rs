@@ -44,22 +44,24 @@ pub(crate) struct ReadFrom(pub(crate) PathBuf);
 pub(crate) struct DataFile {
     /// Where it is.
     pub(crate) path: PathBuf,
-    /// The `key=value` folders it is in, from the outermost; values decoded. Of one key the innermost counts.
-    pub(crate) keys: Vec<(String, String)>,
+    /// The `key=value` folders it is in, from the outermost, decoded; `None` is NULL. Of one key the innermost counts.
+    pub(crate) keys: Vec<(String, Option<String>)>,
 }
 
 impl DataFile {
     fn at(path: PathBuf) -> Self {
-        let mut keys: Vec<(String, String)> = Vec::new();
+        let mut keys: Vec<(String, Option<String>)> = Vec::new();
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         let folders = path.parent().into_iter().flat_map(Path::components);
         let folders = folders.filter_map(|part| match part {
             Component::Normal(name) => name.to_str()?.split_once('='),
             _ => None,
         });
         for (key, value) in folders.filter(|(key, _)| !key.is_empty()) {
-            let value = percent_decode_str(value).decode_utf8_lossy().into_owned();
-            keys.retain(|(known, _)| !known.eq_ignore_ascii_case(key));
-            keys.push((key.to_string(), value));
+            let key = decoded(key);
+            keys.retain(|(known, _)| !known.eq_ignore_ascii_case(&key));
+            // The text of that name is written with an escape.
+            keys.push((key, (value != NULL_KEY).then(|| decoded(value))));
         }
         Self { path, keys }
     }

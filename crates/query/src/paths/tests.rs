@@ -143,10 +143,17 @@ fn patterns_and_folders() {
 #[test]
 fn keys_of_folders() {
     let at = |path: &str| DataFile::at(PathBuf::from(path));
-    let pairs =
-        |file: &DataFile| file.keys.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>();
+    let pairs = |file: &DataFile| {
+        let shown =
+            |(key, value): &(String, Option<String>)| format!("{key}={}", value.as_deref().unwrap_or("NULL"));
+        file.keys.iter().map(shown).collect::<Vec<_>>()
+    };
     assert_eq!(pairs(&at("d/symbol=BTC%2FUSD/year=2024/x=1.csv")), ["symbol=BTC/USD", "year=2024"]);
     assert_eq!(pairs(&at("a=1/A=2/=3/b=/x.csv")), ["A=2", "b="]);
+    assert_eq!(
+        pairs(&at("a%2Fb=__HIVE_DEFAULT_PARTITION__/c=%5F_HIVE_DEFAULT_PARTITION__/x.csv")),
+        ["a/b=NULL", "c=__HIVE_DEFAULT_PARTITION__"]
+    );
     let types = |paths: &[&str]| {
         let files: Vec<DataFile> = paths.iter().map(|path| at(path)).collect();
         key_columns(&files, true)
