@@ -188,25 +188,26 @@ pub(super) fn changes(options: &WildcardAdditionalOptions) -> bool {
 /// The names of the relations of FROM.
 fn names_of(from: &TableWithJoins, names: &mut Vec<String>) {
     for factor in std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)) {
-        let alias = match factor {
-            TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                names_of(table_with_joins, names);
-                continue;
-            }
-            TableFactor::Table { name, alias: None, .. } => {
-                names.extend(name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone()));
-                continue;
-            }
-            TableFactor::Table { alias, .. }
-            | TableFactor::Derived { alias, .. }
-            | TableFactor::TableFunction { alias, .. }
-            | TableFactor::Function { alias, .. }
-            | TableFactor::UNNEST { alias, .. }
-            | TableFactor::NestedJoin { alias, .. }
-            | TableFactor::Pivot { alias, .. }
-            | TableFactor::Unpivot { alias, .. } => alias,
-            _ => &None,
-        };
-        names.extend(alias.as_ref().map(|alias| alias.name.value.clone()));
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => names_of(table_with_joins, names),
+            other => names.extend(name_of(other).map(|name| name.value.clone())),
+        }
     }
+}
+
+/// What columns of something in FROM are qualified with: its alias, or the last part of a table's name.
+pub(super) fn name_of(factor: &TableFactor) -> Option<&Ident> {
+    let alias = match factor {
+        TableFactor::Table { name, alias: None, .. } => return name.0.last()?.as_ident(),
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. }
+        | TableFactor::Pivot { alias, .. }
+        | TableFactor::Unpivot { alias, .. } => alias,
+        _ => return None,
+    };
+    alias.as_ref().map(|alias| &alias.name)
 }

@@ -4,22 +4,27 @@
 //! The planner looks for a field `k` of the column `b` before it looks at tables outside, where PostgreSQL and DuckDB take
 //! the table. With the schema before it the name is that of a table alone.
 
+use super::fields::name_of;
 use super::names::{Catalog, SCHEMAS};
 use super::walks::walk_mut;
-use sqlparser::ast::{Expr, Ident, Select, TableFactor, TableWithJoins, VisitMut, VisitorMut};
+use sqlparser::ast::{
+    Expr, Ident, ObjectName, Query, Select, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+};
 use std::ops::ControlFlow;
 use tickstone_model::is_same_name;
 
 /// See the file's header.
 pub(super) fn qualify(node: &mut impl VisitMut, catalog: &Catalog<'_>) {
     // It never breaks off.
-    let _ = walk_mut(node, &mut Qualify { catalog, scopes: Vec::new() });
+    let _ = walk_mut(node, &mut Qualify { catalog, scopes: Vec::new(), queries: Vec::new() });
 }
 
 struct Qualify<'a> {
     catalog: &'a Catalog<'a>,
     /// The SELECTs around, outermost first.
     scopes: Vec<Scope>,
+    /// Names of WITH, which come before tables of the catalog.
+    queries: Vec<String>,
 }
 
 /// What the names of a SELECT may be.
@@ -56,35 +61,26 @@ impl Scope {
 impl Qualify<'_> {
     fn add(&self, from: &TableWithJoins, scope: &mut Scope) {
         for factor in std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)) {
-            let (alias, columns, is_elsewhere, name) = match factor {
-                TableFactor::Table { name, alias, args: None, .. } => {
-                    let last = name.0.last().and_then(|part| part.as_ident());
-                    let columns =
-                        last.and_then(|last| (self.catalog)(&last.value)).map(|(_, columns)| columns);
-                    let schema = name.0.first().and_then(|part| part.as_ident());
-                    let is_elsewhere = alias.is_none()
-                        && name.0.len() > 1
-                        && schema.is_some_and(|schema| !is_same_name(&schema.value, SCHEMAS[0]));
-                    (alias, columns, is_elsewhere, last)
+            if let TableFactor::NestedJoin { table_with_joins, alias: None } = factor {
+                self.add(table_with_joins, scope);
+                continue;
+            }
+            let name = name_of(factor).map(|name| name.value.clone()).unwrap_or_default();
+            let (columns, is_elsewhere) = match factor {
+                TableFactor::Table { name: table, alias, args: None, .. } => {
+                    (self.columns_of(table), alias.is_none() && is_elsewhere(table))
                 }
-                TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                    self.add(table_with_joins, scope);
-                    continue;
-                }
-                TableFactor::Table { alias, .. }
-                | TableFactor::Derived { alias, .. }
-                | TableFactor::TableFunction { alias, .. }
-                | TableFactor::Function { alias, .. }
-                | TableFactor::UNNEST { alias, .. }
-                | TableFactor::NestedJoin { alias, .. }
-                | TableFactor::Pivot { alias, .. }
-                | TableFactor::Unpivot { alias, .. } => (alias, None, false, None),
-                _ => continue,
+                _ => (None, false),
             };
-            let name = alias.as_ref().map(|alias| &alias.name).or(name);
-            let name = name.map(|name| name.value.clone()).unwrap_or_default();
             scope.tables.push(Table { name, columns, is_elsewhere });
         }
+    }
+
+    /// The columns of a table; `None` of a query of WITH, which comes before a table of its name.
+    fn columns_of(&self, table: &ObjectName) -> Option<Vec<String>> {
+        let name = &table.0.last()?.as_ident()?.value;
+        let is_query = self.queries.iter().any(|query| is_same_name(query, name));
+        if is_query { None } else { (self.catalog)(name).map(|(_, columns)| columns) }
     }
 
     /// Whether a name is that of a table around the SELECT at hand, and may be a column's of one nearer.
@@ -100,8 +96,21 @@ impl Qualify<'_> {
     }
 }
 
+/// Whether a table is named with a schema, and not that of the database's own tables.
+fn is_elsewhere(table: &ObjectName) -> bool {
+    let schema = table.0.first().and_then(|part| part.as_ident());
+    table.0.len() > 1 && schema.is_some_and(|schema| !is_same_name(&schema.value, SCHEMAS[0]))
+}
+
 impl VisitorMut for Qualify<'_> {
     type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let names =
+            query.with.iter().flat_map(|with| &with.cte_tables).map(|cte| cte.alias.name.value.clone());
+        self.queries.extend(names);
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         let mut scope = Scope::default();
