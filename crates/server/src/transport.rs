@@ -15,6 +15,9 @@ use tokio_rustls::server::TlsStream;
 /// How long a handshake may take.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Room for what is looked at: a whole request, mostly.
+const LOOK_BYTES: usize = 4 << 10;
+
 /// What a handshake begins with (RFC 8446, 5.1). None of the protocols in the clear begins so: of raw streams it would be
 /// the length of a request of 352 MiB or more.
 const HANDSHAKE: u8 = 0x16;
@@ -113,7 +116,7 @@ impl Transport {
     }
 
     /// What comes first, `count` bytes of it, or fewer where the client closes or `is_enough` says so. They are read again
-    /// by whoever reads.
+    /// by whoever reads, also where this is dropped before it ends.
     ///
     /// # Errors
     /// Where the connection breaks.
@@ -123,10 +126,12 @@ impl Transport {
         is_enough: impl Fn(&[u8]) -> bool,
     ) -> io::Result<&[u8]> {
         while self.ahead.len() < count && !is_enough(&self.ahead) {
-            let mut ahead = std::mem::take(&mut self.ahead);
-            let read = self.read_buf(&mut ahead).await;
-            self.ahead = ahead;
-            if read? == 0 {
+            self.ahead.reserve(LOOK_BYTES);
+            let read = match &mut self.stream {
+                Stream::Plain(stream) => stream.read_buf(&mut self.ahead).await?,
+                Stream::Tls(stream) => stream.0.read_buf(&mut self.ahead).await?,
+            };
+            if read == 0 {
                 break;
             }
         }
@@ -156,6 +161,9 @@ impl AsyncRead for Transport {
             let count = self.ahead.len().min(bytes.remaining());
             bytes.put_slice(&self.ahead[..count]);
             self.ahead.advance(count);
+            if self.ahead.is_empty() {
+                self.ahead = BytesMut::new();
+            }
             return Poll::Ready(Ok(()));
         }
         match &mut self.stream {
