@@ -134,7 +134,8 @@ def test_our_own(program: Path, tls: Any, authority: Path) -> None:
 
     assert shell(f"tickstone+tls://127.0.0.1:{port}?ca={ca}") == ("n\n3\n", "")
     for address, wanted in [
-        (f"tickstone+tls://localhost:{port}", "certificate"),
+        (f"tickstone+tls://localhost:{port}", "is not trusted"),
+        (f"tickstone+tls://localhost:{port}?ca={authority / 'server-key.pem'}", "has no certificate"),
         (f"tickstone+tls://localhost:{port}?ca={authority / 'none.pem'}", "cannot read the authorities"),
         (f"tickstone://localhost:{port}", "tickstone+tls://"),
     ]:
@@ -166,6 +167,20 @@ def test_certificates(program: Path, authority: Path, serve: Callable[..., Any])
         return False
 
     until(is_replaced, "the new certificate is for another name")
+    # Those of another authority, of any name, are taken, and a key that is not its own is not.
+    other = authority / "other"
+    other.mkdir()
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=Our own",
+         "-addext", "keyUsage=keyCertSign", "-keyout", other / "ca-key.pem", "-out", other / "ca.pem"],
+        check=True, capture_output=True,
+    )
+    subprocess.run([program, "cert", "--out", other], check=True, capture_output=True)
+    verify = ["openssl", "verify", "-x509_strict", "-CAfile", other / "ca.pem", other / "server.pem"]
+    assert "OK" in subprocess.run(verify, check=True, capture_output=True, text=True).stdout
+    (other / "ca-key.pem").write_text((authority / "ca-key.pem").read_text())
+    done = subprocess.run([program, "cert", "--out", other], capture_output=True, text=True)
+    assert done.returncode == 2 and "is not the key of it" in done.stderr
     (authority / "ca-key.pem").unlink()
     done = subprocess.run([program, "cert", "--out", authority], capture_output=True, text=True)
     assert done.returncode == 2 and "without the other" in done.stderr

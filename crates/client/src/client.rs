@@ -88,6 +88,8 @@ impl Drop for Session {
 /// # Errors
 /// Where the file of authorities cannot be read.
 fn tls(address: &Address, trust: &Trust) -> Result<ClientTlsConfig> {
+    /// What a certificate begins with in a PEM file.
+    const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
     let name = address.host.trim_start_matches('[').trim_end_matches(']');
     let config = ClientTlsConfig::new().domain_name(name);
     match trust {
@@ -96,6 +98,12 @@ fn tls(address: &Address, trust: &Trust) -> Result<ClientTlsConfig> {
             let text = std::fs::read(path).map_err(|error| {
                 ClientError::request(format!("cannot read the authorities in {}: {error}", path.display()))
             })?;
+            if !text.windows(BEGIN.len()).any(|part| part == BEGIN) {
+                let what = format!("{} has no certificate of an authority", path.display());
+                return Err(
+                    ClientError::request(what).hint("name a PEM file, such as ca.pem of `tickstone cert`")
+                );
+            }
             Ok(config.ca_certificate(Certificate::from_pem(text)))
         }
     }
@@ -321,7 +329,15 @@ fn innermost(error: &dyn std::error::Error) -> String {
 
 /// Why no server answers.
 fn unreached(address: &Address, error: &tonic::transport::Error) -> ClientError {
-    let what = format!("no server answers at {}:{}: {}", address.host, address.port, innermost(error));
+    let cause = innermost(error);
+    if address.trust.is_some() && cause.contains("certificate") {
+        let what = format!("the server at {}:{} is not trusted: {cause}", address.host, address.port);
+        return ClientError::request(what).hint(
+            "its certificate must be of the host in the address, and of an authority that the system trusts or that \
+             ?ca=FILE names (Python: ca=)",
+        );
+    }
+    let what = format!("no server answers at {}:{}: {cause}", address.host, address.port);
     let error = ClientError::new(Kind::Retry, what);
     error.hint("start one with `tickstone serve`; its flight_port is the one to name")
 }

@@ -6,6 +6,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -75,14 +77,24 @@ fn authority(out: &Path) -> Result<Issuer<'static, KeyPair>> {
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     match (certificate_file.exists(), key_file.exists()) {
         (true, true) => {
-            let read = fs::read_to_string(&key_file);
-            let text =
-                read.map_err(|source| Failure::Io { action: "read", path: key_file.clone(), source })?;
-            let key = KeyPair::from_pem(&text);
-            let key = key.map_err(|error| {
-                Failure::Usage(format!("{} is no key of an authority: {error}", key_file.display()))
-            })?;
-            Ok(Issuer::new(params, key))
+            let read = |path: &Path| {
+                fs::read_to_string(path).map_err(|source| Failure::Io {
+                    action: "read",
+                    path: path.to_path_buf(),
+                    source,
+                })
+            };
+            let unread = |path: &Path, error: &dyn std::fmt::Display| {
+                Failure::Usage(format!("{} is not of an authority: {error}", path.display()))
+            };
+            let key = KeyPair::from_pem(&read(&key_file)?).map_err(|error| unread(&key_file, &error))?;
+            let certificate = CertificateDer::from_pem_slice(read(&certificate_file)?.as_bytes())
+                .map_err(|error| unread(&certificate_file, &error))?;
+            if !certificate.windows(key.public_key_raw().len()).any(|part| part == key.public_key_raw()) {
+                let what = format!("{} is not the key of it", key_file.display());
+                return Err(unread(&certificate_file, &what));
+            }
+            Issuer::from_ca_cert_der(&certificate, key).map_err(|error| unread(&certificate_file, &error))
         }
         (false, false) => {
             let key = KeyPair::generate().map_err(failed)?;
