@@ -6,8 +6,9 @@ from pieces import COLUMNS, TABLES, Pieces, Word, joined
 from values import Values
 
 # One row of each group, with the columns of a table.
+# Which of both zeros a group has, nobody says: 0.0 of either.
 GROUPED = (
-    "SELECT max(x.ts) AS ts, max(x.k) AS k, x.d, x.n, min(x.s) AS s, count(*) AS id, max(x.u) AS u, bool_or(x.f) AS f, "
+    "SELECT max(x.ts) AS ts, max(x.k) AS k, x.d + 0.0 AS d, x.n, min(x.s) AS s, count(*) AS id, max(x.u) AS u, bool_or(x.f) AS f, "
     "max(x.m) AS m, min(x.day) AS day, max(x.r) AS r, min(x.i) AS i, max(x.h) AS h "
 )
 
@@ -132,7 +133,7 @@ class Sources(Values):
             listed = joined([f"x.{column}" for column in COLUMNS], ", ")
             query: Pieces = ["(SELECT ", *listed, f" FROM {rng.choice(TABLES)} x", *where, f") {name}"]
         else:
-            grouped = GROUPED.replace("x.d, x.n,", "max(x.d) AS d, sum(x.n) AS n,")
+            grouped = GROUPED.replace("x.d + 0.0 AS d, x.n,", "max(x.d) AS d, sum(x.n) AS n,")
             query = [f"({grouped}FROM {rng.choice(TABLES)} x", *where, f") {name}"]
         if rng.random() < 0.3:
             return [", LATERAL ", *query], True
