@@ -2,4 +2,4 @@
 //! too, so that every selection of packages (`-p tickstone-query`, the program, the Python package) shares one build of
 //! them. Without, cargo builds DataFusion once for each selection.
 //!
-//! `scripts/pinned.sh` says what is missing, and runs with the lints.
+//! `scripts/pinned.py` says what is missing, and runs with the lints.
