@@ -7,7 +7,7 @@ use crate::core::catalog::{Catalog, TableLock, TableWriter};
 use crate::core::counters::{Counters, MaintenanceStats};
 use crate::core::memory::Memory;
 use crate::core::{Core, EngineOptions, RowsOf};
-use crate::disk::{Disk, FileDisk, Reading};
+use crate::disk::{Disk, FileDisk, Reading, Spare, Sparing};
 use crate::follow::{FollowFrom, Follower};
 use crate::paths::RESTORE_FILE;
 use crate::recovery::{self, READS_MAX, Reader, Recovered};
@@ -23,6 +23,7 @@ use crate::tape::writer::{Tape, TapeOptions};
 use crate::upkeep::orphans::{self, Orphans};
 use crate::upkeep::saving::save_manifest;
 use crate::upkeep::seal::seal;
+use crate::upkeep::tape::KeptTape;
 use crate::upkeep::{compact, maintenance};
 use crate::write::aside::{self, Aside};
 use crate::write::commit::Commit;
@@ -128,15 +129,21 @@ impl Engine {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_on(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: EngineOptions) -> Result<Self> {
+        let below = disk;
+        let sparing = Arc::new(Sparing::new(&below));
+        let disk: Arc<dyn Disk> = Arc::clone(&sparing) as _;
         switch::finish(disk.as_ref())?;
         check_restored(disk.as_ref())?;
         let Recovered { mut snapshot, last_position, next_table, clean, names, named } =
-            recovery::for_writing(&disk)?;
+            recovery::for_writing(&disk, &below)?;
         let epoch = epoch_of(last_position) + 1;
         // A manifest saved before the first frame names parts of this epoch: it must tell the next opening so.
         snapshot.set_position(first_position(epoch));
         let publisher = Arc::new(Publisher::new(snapshot, feed_of(&options)));
         publisher.pin(named, clock.now_ns());
+        let kept = KeptTape { names: Arc::clone(&names), publisher: Arc::clone(&publisher) };
+        let spare: Arc<dyn Spare> = Arc::new(kept);
+        sparing.set_spare(Arc::downgrade(&spare));
         let tape_options = TapeOptions {
             segment_bytes: options.segment_bytes,
             sync_interval: options.sync_interval,
@@ -165,6 +172,7 @@ impl Engine {
             memory: Arc::clone(&memory),
             tape,
             names,
+            spare,
             catalog: Mutex::new(Catalog { writers, next_table }),
             maintenance: Arc::default(),
             compaction: Arc::default(),

@@ -4,7 +4,7 @@ use crate::lock::{Turn, Turns, lock};
 use crate::store::snapshot::{Snapshot, TableDir, TableSnapshot};
 use crate::worker::Worker;
 use std::collections::{BTreeSet, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -20,8 +20,6 @@ pub(crate) struct Maintenance {
     /// Set once a manifest, or the copy of one, could not be saved: its name may be there without being stable, so
     /// that the end must not count as a clean close, after which nothing is made stable again.
     pub(crate) unsure: AtomicBool,
-    /// Manifests hold what the segments of the tape before this position tell.
-    pub(crate) held_to: AtomicU64,
     /// Held by the one who makes or releases a hold, before any other lock.
     pub(crate) holding: Mutex<()>,
     /// The search for orphans, which goes on beside maintenance.

@@ -20,7 +20,7 @@ pub use options::EngineOptions;
 
 use crate::Result;
 use crate::clock::Clock;
-use crate::disk::Disk;
+use crate::disk::{Disk, Spare};
 use crate::lock::lock;
 use crate::part::{Density, PartName};
 use crate::store::publisher::Publisher;
@@ -43,6 +43,9 @@ pub(crate) struct Core {
     pub(crate) memory: Arc<Memory>,
     pub(crate) tape: Tape<Effect>,
     pub(crate) names: Arc<Names>,
+    /// What goes first where the disk is full.
+    #[allow(dead_code, reason = "kept alive for the disk, which holds it weakly")]
+    pub(crate) spare: Arc<dyn Spare>,
     pub(crate) catalog: Mutex<Catalog>,
     pub(crate) maintenance: Arc<Maintenance>,
     pub(crate) compaction: Arc<Compaction>,

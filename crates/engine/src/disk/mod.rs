@@ -17,11 +17,13 @@ mod folder;
 mod memory;
 mod reading;
 mod root;
+mod sparing;
 
 pub use file::FileDisk;
 pub(crate) use folder::Folder;
 pub use memory::MemoryDisk;
 pub(crate) use reading::{Reading, refused};
+pub(crate) use sparing::{Spare, Sparing};
 
 use std::fmt::Debug;
 use std::io;

@@ -63,18 +63,18 @@ pub(crate) struct Recovered {
     pub(crate) named: Vec<NamedFiles>,
 }
 
-/// Recovers, and cuts a torn tail.
+/// Recovers, and cuts a torn tail. The names of the tape are written to the disk `below`, which does not ask for room.
 ///
 /// # Errors
 /// [`EngineError::Damaged`], [`EngineError::NewerFormat`], [`EngineError::Io`].
-pub(crate) fn for_writing(disk: &Arc<dyn Disk>) -> Result<Recovered> {
+pub(crate) fn for_writing(disk: &Arc<dyn Disk>, below: &Arc<dyn Disk>) -> Result<Recovered> {
     let found = TapeFound::look(disk.as_ref())?;
     found.check_complete()?;
     let mut replay = Replay::from_manifests(disk)?;
     let read = replay.read_tape(&found)?;
     replay.check_reach(&found)?;
     let settled = replay.chain.unwrap_or(0).max(replay.saved);
-    let names = Arc::new(settle_tape(disk, &found, read, settled, replay.clean_close)?);
+    let names = Arc::new(settle_tape(below, &found, read, settled, replay.clean_close)?);
     let clean = replay.clean_close && replay.dropped.is_empty();
     let dropped = replay.dropped.clone();
     let with_more_symbols = std::mem::take(&mut replay.with_more_symbols);

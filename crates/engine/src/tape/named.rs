@@ -146,6 +146,12 @@ impl TapeManifest {
         self.segments.get(place)
     }
 
+    /// Lets go of the segments before a position, where one begins.
+    fn release(&mut self, begins: u64) {
+        self.begins = self.begins.max(begins);
+        self.segments.retain(|segment| segment.first >= begins);
+    }
+
     /// Writes it and its copy. Whether the copy was written.
     fn save(&self, disk: &dyn Disk) -> Result<bool> {
         replace_with_copy(disk, Path::new(TAPE_MANIFEST), self.encode())
@@ -252,6 +258,8 @@ pub(crate) struct Names {
 
 #[derive(Debug)]
 struct Now {
+    /// Manifests hold what the segments before this position tell.
+    held_to: u64,
     named: TapeManifest,
     /// What the disk says; less where it was full at the opening.
     saved: TapeManifest,
@@ -262,7 +270,7 @@ struct Now {
 impl Names {
     /// Those of a tape that was opened, of which the disk says what was `saved`.
     pub(crate) fn new(disk: &Arc<dyn Disk>, named: TapeManifest, saved: TapeManifest) -> Self {
-        Self { disk: Arc::clone(disk), now: Mutex::new(Now { named, saved, copied: false }) }
+        Self { disk: Arc::clone(disk), now: Mutex::new(Now { held_to: 0, named, saved, copied: false }) }
     }
 
     /// What is known of the segment that begins at a position.
@@ -281,18 +289,58 @@ impl Names {
     /// [`EngineError::Io`].
     pub(crate) fn save(&self) -> Result<()> {
         let mut now = lock(&self.now);
+        let named = now.named.clone();
+        self.save_in_any_room(&mut now, named)
+    }
+
+    /// Writes these, in the room of the copy where the disk is full, and takes them for those that there are.
+    fn save_in_any_room(&self, now: &mut Now, next: TapeManifest) -> Result<()> {
         let disk = self.disk.as_ref();
-        now.copied = match now.named.save(disk) {
+        now.copied = match next.save(disk) {
             Err(EngineError::Io { source, .. }) if is_full(&source) => {
                 let copy = copy_path(Path::new(TAPE_MANIFEST));
                 disk.remove(&copy).map_err(EngineError::io("remove", &copy))?;
                 now.copied = false;
-                now.named.save(disk)?
+                next.save(disk)?
             }
             saved => saved?,
         };
-        now.saved = now.named.clone();
+        (now.named, now.saved) = (next.clone(), next);
         Ok(())
+    }
+
+    /// Notes that manifests hold what the segments before a position tell, where one begins.
+    pub(crate) fn note_held(&self, to: u64) {
+        lock(&self.now).held_to = to;
+    }
+
+    /// Manifests hold what the segments before this position tell.
+    pub(crate) fn held_to(&self) -> u64 {
+        lock(&self.now).held_to
+    }
+
+    /// Lets go of the segments that are kept though manifests hold what they tell, and removes them, also where the disk
+    /// is full. Whether there were any.
+    ///
+    /// # Errors
+    /// [`EngineError::Io`]; they stay named where they could not be let go of.
+    pub(crate) fn release_held(&self) -> Result<bool> {
+        let mut now = lock(&self.now);
+        let next = now.named.clone();
+        self.save_without_held(&mut now, next)
+    }
+
+    /// Writes these without the segments that manifests hold, and removes those. Nothing happens where there are none.
+    fn save_without_held(&self, now: &mut Now, mut next: TapeManifest) -> Result<bool> {
+        let begins = now.held_to;
+        let held: Vec<u64> =
+            next.segments.iter().map(|segment| segment.first).filter(|first| *first < begins).collect();
+        if !held.is_empty() {
+            next.release(begins);
+            self.save_in_any_room(now, next)?;
+            remove_released(self.disk.as_ref(), &held)?;
+        }
+        Ok(!held.is_empty())
     }
 
     /// Whether there is a copy; written now where there was none. Without one the end is no clean close.
@@ -337,19 +385,24 @@ impl Names {
     /// # Errors
     /// [`EngineError::Io`]; they must stay then.
     pub(crate) fn release(&self, begins: u64) -> Result<()> {
-        self.change(|named| {
-            named.begins = named.begins.max(begins);
-            named.segments.retain(|segment| segment.first >= begins);
-        })
+        self.change(|named| named.release(begins))
     }
 
+    /// Changes them; where the disk is full, in the room of segments that manifests hold.
     fn change(&self, change: impl FnOnce(&mut TapeManifest)) -> Result<()> {
         let mut now = lock(&self.now);
         let mut next = now.named.clone();
         change(&mut next);
-        if next != now.saved {
-            let copied = next.save(self.disk.as_ref())? || now.copied;
-            *now = Now { named: next.clone(), saved: next, copied };
+        if next == now.saved {
+            return Ok(());
+        }
+        match next.save(self.disk.as_ref()) {
+            Err(EngineError::Io { source, .. })
+                if is_full(&source) && self.save_without_held(&mut now, next.clone())? => {}
+            saved => {
+                now.copied |= saved?;
+                (now.named, now.saved) = (next.clone(), next);
+            }
         }
         Ok(())
     }

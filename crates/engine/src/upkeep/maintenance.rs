@@ -87,7 +87,8 @@ pub(crate) fn maintain_step(core: &Core) -> Result<()> {
         save_manifest_of(core, table, &pause)?;
         sealed = true;
     }
-    if sealed || tape_is_long(core)? {
+    // What an opening found is held by manifests before it can go on a full disk.
+    if sealed || core.names.held_to() == 0 || tape_is_long(core)? {
         free_tape(core, &pause)?;
     }
     Ok(())

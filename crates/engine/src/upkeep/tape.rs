@@ -2,18 +2,20 @@
 //!
 //! Invariants:
 //! - a segment of the tape goes only when every table's manifest holds what it tells, and the tape is synced up to there;
-//! - parts that only its frames name go with it at the latest ([`crate::store::feed`]).
+//! - parts that only its frames name go with it at the latest ([`crate::store::feed`]);
+//! - nothing is kept for those who follow where the disk is full.
 
 use super::saving::{remove_dropped, save_manifest_of};
 use super::seal::{runs_of, seal_partition};
 use crate::Result;
 use crate::core::{Core, Pause};
+use crate::disk::Spare;
 use crate::recent::Run;
+use crate::store::publisher::Publisher;
 use crate::store::snapshot::{PartitionSnapshot, Snapshot};
-use crate::tape::named::remove_released;
+use crate::tape::named::{Names, remove_released};
 use crate::tape::segment::list_segments;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 pub(super) fn tape_is_long(core: &Core) -> Result<bool> {
     let segments = list_segments(core.disk.as_ref())?;
@@ -78,7 +80,7 @@ pub(crate) fn truncate_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
     }
     let removable = needless.min(past_keeping(core, &segments));
     // Once is enough for those that are kept.
-    if removable == 0 && core.maintenance.held_to.load(Ordering::Relaxed) >= segments[needless] {
+    if removable == 0 && core.names.held_to() >= segments[needless] {
         return Ok(());
     }
     // Rows of these segments may be gone by a later commit alone, which must not be lost without them.
@@ -87,7 +89,7 @@ pub(crate) fn truncate_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
     for table in snapshot.tables() {
         save_manifest_of(core, table.id, pause)?;
     }
-    core.maintenance.held_to.store(segments[needless], Ordering::Relaxed);
+    core.names.note_held(segments[needless]);
     if removable == 0 {
         return Ok(());
     }
@@ -98,4 +100,22 @@ pub(crate) fn truncate_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
     core.publisher.feed().unpin(segments[removable] - 1);
     core.publisher.change(|next| next.forget_emptied(segments[removable]));
     Ok(())
+}
+
+/// What is kept of the tape for those who follow, which goes first where the disk is full.
+#[derive(Debug)]
+pub(crate) struct KeptTape {
+    pub(crate) names: Arc<Names>,
+    pub(crate) publisher: Arc<Publisher>,
+}
+
+impl Spare for KeptTape {
+    fn give(&self) -> bool {
+        let feed = self.publisher.feed();
+        let parts: u64 = feed.pinned_bytes().iter().map(|(_, bytes)| bytes).sum();
+        feed.unpin(self.publisher.snapshot().position());
+        // Segments that could not be removed have no name any more: the next opening removes them.
+        let released = self.names.release_held().is_ok_and(|released| released);
+        released || parts > 0
+    }
 }
