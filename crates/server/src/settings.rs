@@ -41,6 +41,8 @@ pub enum Kind {
     Port,
     /// A size: `64MB`, `1GB`.
     Bytes,
+    /// A size that may be 0, for nothing.
+    BytesOrNone,
     /// A time: `1ms`, `30s`, `5m`; 0 for none.
     Time,
 }
@@ -182,9 +184,9 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "tape_keep_bytes",
-        kind: Kind::Bytes,
+        kind: Kind::BytesOrNone,
         default: "256MB",
-        about: "how much of the tape stays, with parts that were merged since, for subscriptions that resume",
+        about: "how much of the tape stays, with parts that were merged since, for subscriptions that resume; 0 for nothing. Where the disk is full, it goes",
     },
     Setting {
         name: "tape_keep_age",
@@ -458,6 +460,7 @@ fn check(setting: &Setting, value: &str) -> Result<(), SettingError> {
         Kind::Count => (value.parse::<u32>().is_ok_and(|count| count > 0), "a whole number from 1"),
         Kind::Port => (value == "off" || value.parse::<u16>().is_ok(), "the number of a port, or off"),
         Kind::Bytes => (parse_bytes(value).is_some_and(|bytes| bytes > 0), "a size, as in 64MB"),
+        Kind::BytesOrNone => (parse_bytes(value).is_some(), "a size, as in 64MB, or 0"),
         Kind::Time => (parse_time(value).is_some(), "a time, as in 1ms or 30s"),
     };
     if fits {

@@ -46,7 +46,7 @@ impl Args for Flags {
                 Kind::Switch => "BOOL",
                 Kind::Count => "NUMBER",
                 Kind::Port => "PORT",
-                Kind::Bytes => "SIZE",
+                Kind::Bytes | Kind::BytesOrNone => "SIZE",
                 Kind::Time => "TIME",
             };
             let help = format!("{} [default: {}]", setting.about, setting.default);
