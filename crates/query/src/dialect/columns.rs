@@ -239,7 +239,7 @@ pub(super) fn name_of(expr: &Expr) -> String {
 }
 
 /// What planning calls an expression that holds a sub-query, whatever else is in it.
-fn name_of_query_in(expr: &Expr) -> Option<String> {
+pub(super) fn name_of_query_in(expr: &Expr) -> Option<String> {
     let negated = |negated: bool, name: &str| format!("{}{name}", if negated { "NOT " } else { "" });
     match expr {
         Expr::Subquery(query) => name_of_first(&query.body),

@@ -21,7 +21,7 @@
 //! Items of a list of columns are called as they were written, unless they have a name or are a column.
 
 use super::calls::{CallableKind, Callables};
-use super::columns::name_of;
+use super::columns::{name_of, name_of_query_in};
 use super::cursor::{Result, parser_error};
 use super::items::is_columns;
 use super::marker::{call, place, queried, simple_name};
@@ -81,7 +81,7 @@ pub(super) fn expand(node: &mut impl VisitMut, callables: &Callables<'_>) -> Res
 
 struct Expand<'a> {
     callables: &'a Callables<'a>,
-    /// Queries within expressions that the visitor is in, but for those of relations: nobody sees what their columns are
+    /// Queries of EXISTS and IN that the visitor is in, but for those of relations: nobody sees what their columns are
     /// called.
     within: i32,
 }
@@ -121,13 +121,13 @@ impl VisitorMut for Expand<'_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
-        self.within += i32::from(is_query(expr));
+        self.within += i32::from(is_unseen(expr));
         sign_the_base(expr);
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
-        self.within -= i32::from(is_query(expr));
+        self.within -= i32::from(is_unseen(expr));
         match self.mend(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -136,7 +136,12 @@ impl VisitorMut for Expand<'_> {
 }
 
 fn is_query(expr: &Expr) -> bool {
-    matches!(expr, Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. })
+    matches!(expr, Expr::Subquery(_)) || is_unseen(expr)
+}
+
+/// Whether an expression asks a query whose columns nobody sees.
+fn is_unseen(expr: &Expr) -> bool {
+    matches!(expr, Expr::InSubquery { .. } | Expr::Exists { .. })
 }
 
 /// Whether a relation is made of a query, as one of SAMPLE BY.
@@ -148,6 +153,9 @@ fn is_of_query(factor: &TableFactor) -> bool {
 fn as_written(expr: &Expr) -> String {
     let mut expr = expr.clone();
     each_expr(&mut expr, &mut |expr| {
+        if let Some(name) = name_of_query_in(expr) {
+            *expr = Expr::Identifier(Ident::new(name));
+        }
         if let Expr::Function(call) = expr
             && simple_name(&call.name) == Some(AT_TIME_ZONE)
             && let FunctionArguments::List(list) = &call.args
@@ -180,7 +188,7 @@ fn is_named_by_text(expr: &Expr) -> bool {
     match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => false,
         Expr::Nested(inner) => is_named_by_text(inner),
-        other => !has_expr(other, &is_query),
+        other => !is_query(other),
     }
 }
 

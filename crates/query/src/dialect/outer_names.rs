@@ -3,12 +3,15 @@
 //!
 //! The planner looks for a field `k` of the column `b` before it looks at tables outside, where PostgreSQL and DuckDB take
 //! the table. With the schema before it the name is that of a table alone.
+//!
+//! A column of a table outside in the list of a sub-query (`LATERAL (SELECT t.price)`) has its own name there; the planner
+//! gives it one of its own (`outer_ref(t.price)`).
 
 use super::fields::name_of;
 use super::names::{Catalog, SCHEMAS};
 use super::walks::walk_mut;
 use sqlparser::ast::{
-    Expr, Ident, ObjectName, Query, Select, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    Expr, Ident, ObjectName, Query, Select, SelectItem, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 use tickstone_model::is_same_name;
@@ -96,6 +99,23 @@ impl Qualify<'_> {
     }
 }
 
+impl Qualify<'_> {
+    /// The name of a column that is one of a table around the SELECT at hand.
+    fn outer_column<'e>(&self, expr: &'e Expr) -> Option<&'e Ident> {
+        let (own, around) = self.scopes.split_last()?;
+        match expr {
+            Expr::Identifier(column) => (own.tables.is_empty() && !around.is_empty()).then_some(column),
+            Expr::CompoundIdentifier(parts) => {
+                let [table, column] = parts.as_slice() else { return None };
+                let is_own = own.table(table).is_some() || own.may_have_column(table);
+                let is_around = around.iter().any(|scope| scope.hidden == 0 && scope.table(table).is_some());
+                (!is_own && is_around).then_some(column)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Whether a table is named with a schema, and not that of the database's own tables.
 fn is_elsewhere(table: &ObjectName) -> bool {
     let schema = table.0.first().and_then(|part| part.as_ident());
@@ -116,6 +136,13 @@ impl VisitorMut for Qualify<'_> {
         let mut scope = Scope::default();
         select.from.iter().for_each(|from| self.add(from, &mut scope));
         self.scopes.push(scope);
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && let Some(alias) = self.outer_column(expr).cloned()
+            {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
         ControlFlow::Continue(())
     }
 

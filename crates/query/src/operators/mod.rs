@@ -82,6 +82,7 @@ use crate::rules::correlated_keys::CorrelatedKeys;
 use crate::rules::dependent::Dependent;
 use crate::rules::disjoint::DisjointLists;
 use crate::rules::floats::OneNanOneZero;
+use crate::rules::laterals::Laterals;
 use crate::rules::meanings::Meanings;
 use crate::rules::membership::Membership;
 use crate::rules::multiset::Multisets;
@@ -151,6 +152,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = with_our_rules(builder.optimizer().take().unwrap_or_default().rules);
     let physical = with_our_physical_rules(PhysicalOptimizer::new().rules);
     let mut analysis: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(Laterals),
         Arc::new(unkeyed::NoKeys),
         Arc::new(Clocks),
         Arc::new(Rows::new(read_twice::node::common)),

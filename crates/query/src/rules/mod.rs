@@ -11,6 +11,7 @@ pub(crate) mod dates;
 pub(crate) mod dependent;
 pub(crate) mod disjoint;
 pub(crate) mod floats;
+pub(crate) mod laterals;
 pub(crate) mod lengths;
 pub(crate) mod lists;
 pub(crate) mod literals;

@@ -77,9 +77,9 @@ fn pairs<'a>(
         return None;
     };
     let LogicalPlan::SubqueryAlias(alias) = input.as_ref() else { return None };
-    let (Expr::ScalarFunction(row), [Expr::ScalarFunction(found)]) = (row, expr.as_slice()) else {
-        return None;
-    };
+    let [found] = expr.as_slice() else { return None };
+    let found = if let Expr::Alias(alias) = found { alias.expr.as_ref() } else { found };
+    let (Expr::ScalarFunction(row), Expr::ScalarFunction(found)) = (row, found) else { return None };
     let is_row = alias.alias == TableReference::bare(ROW)
         && row.func.name() == "struct"
         && found.func.name() == "struct"

@@ -43,7 +43,7 @@ fn a_name_that_is_taken_gets_a_number() {
     check("SELECT 1 AS a, 2 AS a", "SELECT 1 AS a, 2 AS a");
     check(
         "SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM u)",
-        "SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM u) AS \"count(*)_1\"",
+        "SELECT (SELECT count(*) AS \"count(*)\" FROM t), (SELECT count(*) AS \"count(*)\" FROM u) AS \"count(*)_1\"",
     );
     check(
         "SELECT 1 IN (SELECT ts FROM t), 2 IN (SELECT ts FROM u), EXISTS (SELECT 1)",

@@ -55,7 +55,7 @@ fn a_name_that_the_list_gives_is_its_own() {
         ("a AS k", "k", "a AS k", "k"),
         ("t.k", "k, u.k", "t.k", "t.k, u.k"),
         ("a", "k DESC", "a", "coalesce(t.k, u.k) DESC"),
-        ("(SELECT k)", "a", "(SELECT k)", "a"),
+        ("(SELECT k)", "a", "(SELECT k AS k)", "a"),
     ] {
         let sql = format!("SELECT {list} FROM t FULL JOIN u USING (k) ORDER BY {order}");
         assert_eq!(resolved(&sql), Ok(format!("SELECT {wanted_list} {from} ORDER BY {wanted_order}")));

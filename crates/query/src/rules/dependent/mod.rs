@@ -29,8 +29,9 @@
 mod push;
 mod reads;
 
-pub(super) use reads::{around, is_refused, reads_around, subquery_of};
+pub(super) use reads::{around, is_refused, read_through, reads_around, subquery_of};
 
+use super::correlated::Correlated;
 use super::correlated_keys;
 use super::volatile::varies;
 use crate::functions::row_number;
@@ -46,10 +47,11 @@ use datafusion::logical_expr::{
     Distinct, Expr, ExprSchemable, FetchType, Join, Limit, LogicalPlan, LogicalPlanBuilder, SkipType,
     Subquery, SubqueryAlias, lit,
 };
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
+use datafusion::optimizer::{AnalyzerRule, OptimizerContext, OptimizerRule};
 use datafusion::prelude::coalesce;
 use push::Push;
-use reads::{change_subquery, has_lateral, is_dependent, is_exact};
+use reads::{change_subquery, has_lateral, has_outer_aggregate, is_dependent, is_exact};
 use std::sync::Arc;
 
 /// See the file's header.
@@ -131,6 +133,7 @@ struct Outer {
 
 impl Outer {
     fn of(plan: &LogicalPlan, subqueries: &[Subquery], common: Common, names: &mut usize) -> Result<Self> {
+        let plan = &without_laterals(plan)?;
         let mut is_told = true;
         for subquery in subqueries {
             for expr in around(&subquery.subquery)? {
@@ -148,14 +151,23 @@ impl Outer {
     }
 }
 
-/// The rows of EXISTS, of which a LIMIT leaves one where there is one.
+/// A plan with joins in the place of its LATERAL queries: conditions on columns around the domain are told from those of
+/// queries inside by that alone.
+fn without_laterals(plan: &LogicalPlan) -> Result<LogicalPlan> {
+    if !has_lateral(plan)? {
+        return Ok(plan.clone());
+    }
+    let told_apart = Correlated.analyze(plan.clone(), &ConfigOptions::default())?;
+    let (rule, context) = (DecorrelateLateralJoin::new(), OptimizerContext::new());
+    Ok(told_apart.transform_down(|plan| rule.rewrite(plan, &context))?.data)
+}
+
+/// The rows of EXISTS: its list does not matter, and a LIMIT leaves one where there is one.
 fn any_rows(plan: &Arc<LogicalPlan>) -> &Arc<LogicalPlan> {
     match plan.as_ref() {
         LogicalPlan::Sort(sort) => any_rows(&sort.input),
         LogicalPlan::Limit(limit) if leaves_one(limit) => any_rows(&limit.input),
-        LogicalPlan::Projection(of) if matches!(*of.input, LogicalPlan::Sort(_) | LogicalPlan::Limit(_)) => {
-            any_rows(&of.input)
-        }
+        LogicalPlan::Projection(of) => any_rows(&of.input),
         _ => plan,
     }
 }
@@ -235,7 +247,8 @@ fn asked(
     names: &mut usize,
 ) -> Result<Option<Subquery>> {
     let plan = &subquery.subquery;
-    if is_scalar && !is_one_at_most(plan) || varies(plan)? || has_lateral(plan)? {
+    if is_scalar && !is_one_at_most(plan) || varies(plan)? || has_lateral(plan)? || has_outer_aggregate(plan)?
+    {
         return Ok(None);
     }
     let read = around(plan)?;
@@ -318,6 +331,8 @@ fn is_one_at_most(plan: &LogicalPlan) -> bool {
                 || is_one_at_most(&limit.input)
         }
         LogicalPlan::Aggregate(of) => of.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Values(of) => of.values.len() <= 1,
         _ => false,
     }
 }

@@ -42,6 +42,7 @@ pub(crate) fn is_refused(plan: &LogicalPlan, is_lateral: bool) -> bool {
             || reads(has_unnest(plan))
             || reads(has_outer_member(plan))
             || reads(has_dependent(plan))
+            || reads(has_outer_item(plan))
             || is_lateral && correlated_keys::check_distinct(plan).is_err())
 }
 
@@ -65,6 +66,31 @@ fn has_outer_member(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     apply_own(plan, |plan| {
         found |= has(plan, is_asked)?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Whether anything but a condition reads the query around.
+fn has_outer_item(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    apply_own(plan, |plan| {
+        found |= !matches!(plan, LogicalPlan::Filter(_)) && plan.contains_outer_reference();
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Whether an aggregate is one of the query around: it reads columns of that alone.
+pub(super) fn has_outer_aggregate(plan: &LogicalPlan) -> Result<bool> {
+    let is_outer = |expr: &Expr| {
+        let Expr::AggregateFunction(call) = expr else { return false };
+        let args = &call.params.args;
+        args.iter().any(Expr::contains_outer) && args.iter().all(|arg| arg.column_refs().is_empty())
+    };
+    let mut found = false;
+    apply_own(plan, |plan| {
+        found |= matches!(plan, LogicalPlan::Aggregate(_)) && has(plan, is_outer)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(found)
@@ -99,7 +125,7 @@ pub(crate) fn reads_around(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// What the sub-queries of a plan read of queries around the plan.
-fn read_through(plan: &LogicalPlan) -> Result<Vec<Expr>> {
+pub(crate) fn read_through(plan: &LogicalPlan) -> Result<Vec<Expr>> {
     let mut read: Vec<Expr> = Vec::new();
     apply_own(plan, |plan| {
         if !has(plan, |expr| subquery_of(expr).is_some())? {
