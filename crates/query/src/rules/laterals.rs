@@ -1,11 +1,12 @@
 //! LATERAL whose sub-queries alone read what stands beside it.
 //!
 //! DataFusion 55.2 takes a LATERAL query for one that depends on no row where none of its own expressions reads a column of
-//! the query around, and does not look into its sub-queries: `t, LATERAL (SELECT (SELECT max(x) FROM u WHERE u.k = t.k))`
-//! becomes a join of two sides that know nothing of each other. The rule says that the right one depends on the left.
+//! the query around, and does not look into its sub-queries: `t, LATERAL (SELECT (SELECT max(x) FROM u WHERE u.k =
+//! t.k))` becomes a join of two sides that know nothing of each other. The rule says that the right one depends on the
+//! left.
 //!
-//! Columns are found by name. Where a query further out has one of that name, too, it cannot be told which is meant, and the
-//! statement is refused.
+//! Columns are found by name. Where a query further out has one of that name, too, it cannot be told which is meant, and
+//! the statement is refused.
 
 use super::correlated_keys::lateral;
 use super::dependent::read_through;

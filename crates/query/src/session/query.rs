@@ -286,7 +286,8 @@ impl Session {
         if !staying.is_empty() {
             return Ok(Made::With(staying));
         }
-        let plan = state.query_planner().create_physical_plan(&planned.optimized, state).await?;
+        let plan =
+            state.query_planner().create_physical_plan(&planned.optimized, state).await.map_err(of_outer)?;
         let kept = plans::can_be_kept(&plan, wide) && !(computes_tables && plans::has_series(&plan));
         Ok(if kept { Made::Template(plan) } else { Made::Nothing })
     }
@@ -343,7 +344,7 @@ impl Session {
         let optimized = logical(state, statement).await?.optimized;
         let wide = rows_read(&optimized)? >= self.database.options().wide_rows_min;
         let state = if wide { &self.states.wide } else { state };
-        let plan = state.query_planner().create_physical_plan(&optimized, state).await?;
+        let plan = state.query_planner().create_physical_plan(&optimized, state).await.map_err(of_outer)?;
         Ok((plan, wide))
     }
 }
@@ -391,8 +392,21 @@ async fn planned(state: &SessionState, statement: ast::Statement) -> datafusion:
     let written = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
     read_only().verify_plan(&written)?;
     let written = with_unique_names(written)?;
-    let optimized = folding(|| state.optimize(&written))?;
+    let optimized = folding(|| state.optimize(&written)).map_err(of_outer)?;
     Ok(Planned { written, optimized })
+}
+
+/// An error of planning, after all columns that are written were found: one that is missing then is of the query around a
+/// sub-query that has no join.
+fn of_outer(error: DataFusionError) -> DataFusionError {
+    match error.find_root() {
+        DataFusionError::SchemaError(missing, _)
+            if matches!(**missing, SchemaError::FieldNotFound { .. }) =>
+        {
+            DataFusionError::NotImplemented(format!("undecorrelated Subquery: {missing}"))
+        }
+        _ => error,
+    }
 }
 
 fn is_named_alike(error: &DataFusionError) -> bool {
