@@ -16,6 +16,8 @@ mod sql;
 mod sqlstate;
 mod words;
 
+pub(crate) use words::SEVERAL_ROWS;
+
 pub use sql::{Position, SqlError};
 pub use sqlstate::SqlState;
 

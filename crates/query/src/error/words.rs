@@ -123,6 +123,7 @@ pub(super) fn reworded(message: &str) -> QueryError {
         other_count,
         no_moving_frame,
         correlated,
+        several_rows,
         not_of_this_type,
         bad_pattern,
         past_numbers,
@@ -333,6 +334,20 @@ fn no_moving_frame(message: &str) -> Option<QueryError> {
     Some(made.hint(
         "sum, avg, count, min, max, vwap, first_value and last_value have; any aggregate may run from UNBOUNDED PRECEDING",
     ))
+}
+
+/// What is said where a sub-query that stands for a value gives several rows.
+pub(crate) const SEVERAL_ROWS: &str = "a sub-query used as a value gives more than one row";
+
+/// More rows than one of a sub-query that stands for a value.
+fn several_rows(message: &str) -> Option<QueryError> {
+    if !message.contains(SEVERAL_ROWS) && !message.contains("Scalar subquery returned more than one row") {
+        return None;
+    }
+    Some(
+        QueryError::request(SEVERAL_ROWS)
+            .hint("ORDER BY … LIMIT 1 takes one of them, an aggregate such as max all of them"),
+    )
 }
 
 /// A sub-query that would have to run for each row.

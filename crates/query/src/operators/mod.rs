@@ -88,6 +88,7 @@ use crate::rules::membership::Membership;
 use crate::rules::multiset::Multisets;
 use crate::rules::no_row::NoRow;
 use crate::rules::null_keys::NullKeys;
+use crate::rules::one_row::OneRow;
 use crate::rules::rows::Rows;
 use crate::rules::texts::TextsOfCasts;
 use crate::rules::volatile::Volatile;
@@ -162,6 +163,7 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         Arc::new(WideFrames),
         Arc::new(RightAggregates),
         Arc::new(Membership::new(read_twice::node::common)),
+        Arc::new(OneRow),
         Arc::new(Dependent::new(read_twice::node::common)),
         Arc::new(Correlated),
         Arc::new(NullKeys),

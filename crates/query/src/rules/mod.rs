@@ -23,6 +23,7 @@ pub(crate) mod neighbours;
 pub(crate) mod no_row;
 pub(crate) mod null_keys;
 pub(crate) mod nulls;
+pub(crate) mod one_row;
 pub(crate) mod patterns;
 pub(crate) mod recursion;
 pub(crate) mod rows;

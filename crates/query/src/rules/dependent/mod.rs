@@ -319,7 +319,7 @@ fn default_of(data_type: &DataType) -> Result<ScalarValue> {
 }
 
 /// Whether a plan gives one row at most for each row around it.
-fn is_one_at_most(plan: &LogicalPlan) -> bool {
+pub(super) fn is_one_at_most(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => is_one_at_most(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => is_one_at_most(&alias.input),
