@@ -22,9 +22,9 @@ pub(crate) const NAMED_CAST: &str = "__cast";
 /// Name of the one that gives NULL where a value cannot be cast.
 pub(crate) const NAMED_TRY_CAST: &str = "__try_cast";
 
-/// The call that casts an expression.
-pub(crate) fn named_cast(expr: Expr, data_type: &DataType) -> Expr {
-    ScalarUDF::from(NamedCast::new(false)).call(vec![expr, lit(data_type.to_string())])
+/// The call that casts an expression; with `tries` to NULL where a value cannot be cast.
+pub(crate) fn named_cast(expr: Expr, data_type: &DataType, tries: bool) -> Expr {
+    ScalarUDF::from(NamedCast::new(tries)).call(vec![expr, lit(data_type.to_string())])
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

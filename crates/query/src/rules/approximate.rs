@@ -172,7 +172,7 @@ pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<
     if let Expr::Cast(Cast { expr: value, field }) = &expr
         && takes_digits(&value.get_type(schema)?, field.data_type())
     {
-        return Ok(Transformed::yes(named_cast(value.as_ref().clone(), field.data_type())));
+        return Ok(Transformed::yes(named_cast(value.as_ref().clone(), field.data_type(), false)));
     }
     let changed = match &mut expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {

@@ -8,7 +8,7 @@
 //! (`coalesce(id, '67e55044-…')`, a branch of CASE, a UNION), the statement is refused, and planned again with its texts
 //! that are UUIDs cast to it (`dialect::cast_uuids`).
 
-use crate::functions::NAMED_CAST;
+use crate::functions::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
 use crate::named::change_named;
 use crate::rules::dates::check_no_number;
 use crate::rules::literals::no_instant;
@@ -116,6 +116,9 @@ pub(crate) fn cast_in_words(expr: Expr, schema: &DFSchema) -> Result<Transformed
         DataType::Float64 => Which::Double { tries },
         DataType::Float32 => Which::Float { tries },
         to if is_text(to) => Which::UuidText,
+        to if is_made_text(value) => {
+            return Ok(Transformed::yes(named_cast(value.as_ref().clone(), to, tries)));
+        }
         _ => return Ok(Transformed::no(expr)),
     };
     let from = value.get_type(schema)?;
@@ -132,6 +135,15 @@ pub(crate) fn cast_in_words(expr: Expr, schema: &DFSchema) -> Result<Transformed
     Ok(Transformed::yes(if is_of_type { call } else { cast(call, to.clone()) }))
 }
 
+/// Whether an expression is a value cast to text. DataFusion carries the bounds of what is cast through such a text, where
+/// '5' comes after '100', and fails; it knows nothing of a call.
+fn is_made_text(value: &Expr) -> bool {
+    match value {
+        Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => is_text(field.data_type()),
+        _ => false,
+    }
+}
+
 /// What an expression casts to a number: a cast, or a call in its place.
 pub(crate) fn cast_to_number(expr: &Expr) -> Option<&Expr> {
     match expr {
@@ -139,7 +151,7 @@ pub(crate) fn cast_to_number(expr: &Expr) -> Option<&Expr> {
         Expr::ScalarFunction(call) => {
             let which = call.func.inner().downcast_ref::<TextFunction>().map(|function| function.which);
             let is_cast = matches!(which, Some(Which::Double { .. } | Which::Float { .. }))
-                || call.name() == NAMED_CAST;
+                || [NAMED_CAST, NAMED_TRY_CAST].contains(&call.name());
             call.args.first().filter(|_| is_cast)
         }
         _ => None,
