@@ -196,3 +196,23 @@ def test_flight(tls: Any, authority: Path) -> None:
             assert cursor.fetch_arrow_table().num_rows == 100_000
     with pytest.raises(pyarrow.flight.FlightError), pyarrow.flight.connect(location) as stranger:
         list(stranger.list_flights())
+
+
+def test_the_program_s_own_streams(tls: Any, authority: Path, program: Path) -> None:
+    port = tls.ports["stream_port"]
+    url = f"tickstone+tls://localhost:{port}?ca={authority / 'ca.pem'}"
+
+    def stream(command: str, *arguments: str, url: str = url, **options: Any) -> subprocess.CompletedProcess[str]:
+        called = [program, "stream", command, "raw", *arguments, "--connect", url]
+        return subprocess.run(called, capture_output=True, text=True, timeout=60, **options)
+
+    documents = "".join(f'{{"n": {n}, "text": "{"x" * (n % 700)}"}}\n' for n in range(5_000))
+    appended = stream("append", input=documents)
+    assert appended.returncode == 0, appended.stderr
+    assert stream("since", "0").stdout == documents
+    by_system = stream("since", "0", url=f"tickstone+tls://localhost:{port}")
+    assert by_system.returncode != 0 and "certificate" in by_system.stderr
+    in_the_clear = stream("since", "0", url=f"localhost:{port}")
+    assert in_the_clear.returncode != 0 and "closed the connection" in in_the_clear.stderr
+    other_name = stream("since", "0", url=url.replace("localhost", "127.0.0.2"))
+    assert other_name.returncode != 0 and "certificate" in other_name.stderr

@@ -2,7 +2,7 @@
 
 use crate::error::{ClientError, Result};
 use crate::protocol::PORT;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The scheme of addresses.
 const SCHEME: &str = "tickstone://";
@@ -31,6 +31,23 @@ pub enum Trust {
     File(PathBuf),
 }
 
+/// The text of a PEM file of authorities.
+///
+/// # Errors
+/// Where it cannot be read, and where there is no certificate in it.
+pub(crate) fn authorities(path: &Path) -> Result<Vec<u8>> {
+    /// What a certificate begins with.
+    const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+    let text = std::fs::read(path).map_err(|error| {
+        ClientError::request(format!("cannot read the authorities in {}: {error}", path.display()))
+    })?;
+    if !text.windows(BEGIN.len()).any(|part| part == BEGIN) {
+        let what = format!("{} has no certificate of an authority", path.display());
+        return Err(ClientError::request(what).hint("name a PEM file, such as ca.pem of `tickstone cert`"));
+    }
+    Ok(text)
+}
+
 impl Address {
     /// Whether a text is meant as an address, right or wrong.
     pub fn is_meant(text: &str) -> bool {
@@ -42,9 +59,14 @@ impl Address {
     /// # Errors
     /// Where it is none, or of a user, which there are not yet.
     pub fn parse(text: &str) -> Result<Self> {
+        Self::parse_or(text, PORT)
+    }
+
+    /// The same, where another port is meant if none is said.
+    pub(crate) fn parse_or(text: &str, default: u16) -> Result<Self> {
         let wrong = |what: &str| {
             let error = ClientError::request(format!("'{text}' {what}"));
-            Err(error.hint(format!("write tickstone://host or tickstone://host:{PORT}")))
+            Err(error.hint(format!("write tickstone://host or tickstone://host:{default}")))
         };
         let (rest, trust) = match (text.strip_prefix(SCHEME), text.strip_prefix(TLS_SCHEME)) {
             (Some(rest), _) => (rest, None),
@@ -70,7 +92,7 @@ impl Address {
             _ => (rest, None),
         };
         let port = match port.map(str::parse::<u16>) {
-            None => PORT,
+            None => default,
             Some(Ok(port)) if port > 0 => port,
             Some(_) => return wrong("has no number from 1 to 65535 as its port"),
         };

@@ -1,6 +1,6 @@
 //! [`Client`]: a connection to a server, or a session of it.
 
-use crate::address::{Address, Trust};
+use crate::address::{Address, Trust, authorities};
 use crate::append::{self, Append};
 use crate::error::{ClientError, Kind, Result, is_cut_off};
 use crate::protocol::{
@@ -88,24 +88,11 @@ impl Drop for Session {
 /// # Errors
 /// Where the file of authorities cannot be read.
 fn tls(address: &Address, trust: &Trust) -> Result<ClientTlsConfig> {
-    /// What a certificate begins with in a PEM file.
-    const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
     let name = address.host.trim_start_matches('[').trim_end_matches(']');
     let config = ClientTlsConfig::new().domain_name(name);
     match trust {
         Trust::System => Ok(config.with_native_roots()),
-        Trust::File(path) => {
-            let text = std::fs::read(path).map_err(|error| {
-                ClientError::request(format!("cannot read the authorities in {}: {error}", path.display()))
-            })?;
-            if !text.windows(BEGIN.len()).any(|part| part == BEGIN) {
-                let what = format!("{} has no certificate of an authority", path.display());
-                return Err(
-                    ClientError::request(what).hint("name a PEM file, such as ca.pem of `tickstone cert`")
-                );
-            }
-            Ok(config.ca_certificate(Certificate::from_pem(text)))
-        }
+        Trust::File(path) => Ok(config.ca_certificate(Certificate::from_pem(authorities(path)?))),
     }
 }
 

@@ -1,7 +1,15 @@
 //! Raw streams of a server, by CakeDB's protocol: blocking, documents in and out.
 
+use crate::address::{Address, Trust, authorities};
+use crate::error::{ClientError, Result as ClientResult};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::fmt::Debug;
 use std::io::{self, BufWriter, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use tickstone_wire::stream::{Request, put};
 
 /// The port of raw streams where none is said.
@@ -13,9 +21,14 @@ const SEND_BYTES: usize = 256 << 10;
 /// A connection. A server that does not like what it is sent closes it without a word: its log says why.
 #[derive(Debug)]
 pub struct StreamClient {
-    out: BufWriter<TcpStream>,
+    out: BufWriter<Box<dyn Socket>>,
     request: Vec<u8>,
 }
+
+/// A connection, in the clear or over TLS.
+trait Socket: Read + Write + Send + Debug {}
+
+impl<S: Read + Write + Send + Debug> Socket for S {}
 
 /// The id of a stream on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +36,27 @@ pub struct StreamId(u16);
 
 /// A document that was read: its time (µs since the Unix epoch), and itself.
 pub type Document = (u64, Vec<u8>);
+
+/// How TLS is spoken with servers whose certificates are of these authorities.
+fn config(trust: &Trust) -> ClientResult<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let refused = |error: &dyn std::fmt::Display| ClientError::request(format!("cannot speak TLS: {error}"));
+    match trust {
+        Trust::System => {
+            let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        Trust::File(path) => {
+            for certificate in CertificateDer::pem_slice_iter(&authorities(path)?) {
+                let certificate = certificate.map_err(|error| refused(&error))?;
+                roots.add(certificate).map_err(|error| refused(&error))?;
+            }
+        }
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| refused(&error))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
 
 impl StreamClient {
     /// Connects.
@@ -32,7 +66,39 @@ impl StreamClient {
     pub fn connect(address: impl ToSocketAddrs) -> io::Result<Self> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
-        Ok(Self { out: BufWriter::with_capacity(SEND_BYTES, socket), request: Vec::new() })
+        Ok(Self::over(Box::new(socket)))
+    }
+
+    /// Connects to `tickstone://host[:port]` or `tickstone+tls://host[:port][?ca=FILE]`; the port is [`STREAM_PORT`] where
+    /// none is said.
+    ///
+    /// # Errors
+    /// Where that is no address, where authorities cannot be read, where no server answers there, or one whose certificate
+    /// is not trusted.
+    pub fn connect_to(url: &str) -> ClientResult<Self> {
+        let address = Address::parse_or(url, STREAM_PORT)?;
+        let unreached = |error: io::Error| ClientError::request(format!("cannot reach {url}: {error}"));
+        let name = address.host.trim_start_matches('[').trim_end_matches(']');
+        let Some(trust) = &address.trust else {
+            return Self::connect((name, address.port)).map_err(unreached);
+        };
+        let config = config(trust)?;
+        let wrong =
+            |error: &dyn std::fmt::Display| ClientError::request(format!("'{name}' is no name: {error}"));
+        let server = ServerName::try_from(name.to_string()).map_err(|error| wrong(&error))?;
+        let mut socket = TcpStream::connect((name, address.port)).map_err(unreached)?;
+        socket.set_nodelay(true).map_err(unreached)?;
+        let mut connection =
+            ClientConnection::new(Arc::new(config), server).map_err(|error| wrong(&error))?;
+        // What is wrong with a certificate is told here, and not by the first answer that does not come.
+        while connection.is_handshaking() {
+            connection.complete_io(&mut socket).map_err(unreached)?;
+        }
+        Ok(Self::over(Box::new(StreamOwned::new(connection, socket))))
+    }
+
+    fn over(socket: Box<dyn Socket>) -> Self {
+        Self { out: BufWriter::with_capacity(SEND_BYTES, socket), request: Vec::new() }
     }
 
     fn send(&mut self, request: &Request<'_>) -> io::Result<()> {

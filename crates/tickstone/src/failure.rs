@@ -3,9 +3,11 @@
 use crate::r#gen::GenError;
 use std::io;
 use std::path::PathBuf;
+use tickstone_client::{ClientError, Kind};
 use tickstone_engine::EngineError;
-use tickstone_query::QueryError;
+use tickstone_query::dialect::Position;
 use tickstone_query::import::ImportError;
+use tickstone_query::{ErrorKind, QueryError};
 
 /// The result of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -91,4 +93,21 @@ impl From<ImportError> for Failure {
 
 fn hint_line(hint: Option<String>) -> String {
     hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default()
+}
+
+/// An error of the server as the same error of a database of this process.
+pub(crate) fn of_client(error: ClientError) -> QueryError {
+    let kind = match error.kind {
+        Kind::Retry => ErrorKind::Retry,
+        Kind::FixRequest => ErrorKind::FixRequest,
+        Kind::FreeSpace => ErrorKind::FreeSpace,
+        Kind::Report => ErrorKind::Report,
+    };
+    let mut made = QueryError::new(kind, "");
+    made.message = error.message;
+    made.detail = error.detail;
+    made.hint = error.hint;
+    made.position =
+        error.position.map(|(line, column)| Position { line: line.into(), column: column.into() });
+    made
 }

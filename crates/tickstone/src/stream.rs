@@ -1,6 +1,6 @@
 //! `tickstone stream`: raw streams of a database, or of a server by the protocol of streams.
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, of_client};
 use crate::interrupt::Interrupt;
 use crate::open::DataArgs;
 use crate::output::Output;
@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tickstone_client::{STREAM_PORT, StreamClient, StreamId};
+use tickstone_client::{Address, STREAM_PORT, StreamClient, StreamId};
 use tickstone_engine::streams::{Stream, StreamSettings};
 use tickstone_model::format_nanos;
 use tickstone_query::Database;
@@ -114,7 +114,7 @@ enum Action {
 struct Place {
     #[command(flatten)]
     data: DataArgs,
-    /// A server's port of streams, 8888 where none is said
+    /// A server's port of streams, 8888 where none is said: host[:port], or tickstone+tls://host[:port][?ca=FILE]
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["data", "memory_budget", "query_memory"])]
     connect: Option<String>,
 }
@@ -209,11 +209,11 @@ enum Opened {
 fn connect(address: &str, name: &str) -> Result<(StreamClient, StreamId)> {
     let with_port = address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let there = |error: io::Error| Failure::Terminal(format!("{address}: {}", told(&error)));
-    let client = match with_port {
-        true => StreamClient::connect(address),
-        false => StreamClient::connect((address, STREAM_PORT)),
+    let mut client = match (Address::is_meant(address), with_port) {
+        (true, _) => StreamClient::connect_to(address).map_err(of_client)?,
+        (false, true) => StreamClient::connect(address).map_err(there)?,
+        (false, false) => StreamClient::connect((address, STREAM_PORT)).map_err(there)?,
     };
-    let mut client = client.map_err(there)?;
     let id = client.open(name).map_err(there)?;
     Ok((client, id))
 }

@@ -1,14 +1,13 @@
 //! A server that statements are sent to, and our session of it.
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, of_client};
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tickstone_client::{Answer, Client, ClientError, Kind};
-use tickstone_query::dialect::Position;
-use tickstone_query::{ErrorKind, Outcome, QueryError, QueryProgress};
+use tickstone_client::{Answer, Client};
+use tickstone_query::{Outcome, QueryError, QueryProgress};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// How long names to complete are kept, and waited for.
@@ -93,21 +92,4 @@ impl Remote {
         *held = Some(Names { asked: Instant::now(), names: names.clone() });
         names
     }
-}
-
-/// An error of the server as the same error of a database of this process.
-fn of_client(error: ClientError) -> QueryError {
-    let kind = match error.kind {
-        Kind::Retry => ErrorKind::Retry,
-        Kind::FixRequest => ErrorKind::FixRequest,
-        Kind::FreeSpace => ErrorKind::FreeSpace,
-        Kind::Report => ErrorKind::Report,
-    };
-    let mut made = QueryError::new(kind, "");
-    made.message = error.message;
-    made.detail = error.detail;
-    made.hint = error.hint;
-    made.position =
-        error.position.map(|(line, column)| Position { line: line.into(), column: column.into() });
-    made
 }
