@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import os
 import re
 import shutil
@@ -243,7 +244,13 @@ def test_the_environment_of_the_image_needs_a_word(program: Path, defaults: dict
         while "listens" not in (said := (tmp_path / "log").read_text()):
             assert time.monotonic() < end and process.poll() is None, said
             time.sleep(0.02)
-        assert "WARN insecure" in said
+        assert said.count("WARN insecure") == 2
+        port = re.search(r"http_port listens address=\S*:(\d+)", said)
+        assert port, said
+        with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/health", timeout=10) as answer:
+            health = json.load(answer)
+        assert health["status"] == "pass"
+        assert [(check["name"], check["status"]) for check in health["checks"]] == [("users", "warn"), ("tls", "warn")]
     finally:
         process.terminate()
         assert process.wait(30) == 0

@@ -104,6 +104,9 @@ impl Server {
             warn!(%host, "insecure: anybody who reaches the ports may read and write everything");
         }
         let tls = Tls::of(&settings)?;
+        if !is_loopback && tls.is_none() {
+            warn!(%host, "insecure: without tls_certificate, what clients send and are sent may be read on its way");
+        }
         database.show_settings(settings.shown());
         database.allow_files(settings.allowed_files());
         database.engine().streams().set_memory(settings.bytes("stream_memory"));

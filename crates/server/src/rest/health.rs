@@ -26,6 +26,22 @@ fn faults(shared: &Shared) -> Vec<(&'static str, String)> {
     faults
 }
 
+/// What is said of a server that other machines reach, and that goes on all the same.
+fn warnings(shared: &Shared) -> Vec<(&'static str, &'static str)> {
+    if shared.is_loopback {
+        return Vec::new();
+    }
+    let users = ("users", "there are no users: anybody who reaches the ports may read and write everything");
+    let tls = match &shared.tls {
+        Some(_) if shared.needs_tls() => None,
+        Some(_) => Some(("tls", "clients may speak in the clear: require_tls = true refuses them")),
+        None => {
+            Some(("tls", "there is no certificate: what clients send and are sent may be read on its way"))
+        }
+    };
+    [Some(users), tls].into_iter().flatten().collect()
+}
+
 /// GET `/health`, as InfluxDB's.
 pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     let faults = faults(&shared);
@@ -35,8 +51,11 @@ pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
     };
     let message = faults.first().map_or("ready for queries and writes", |(_, what)| what);
     let checks = faults.iter().map(|(name, what)| json!({ "name": name, "status": "fail", "message": what }));
+    let warned = warnings(&shared)
+        .into_iter()
+        .map(|(name, what)| json!({ "name": name, "status": "warn", "message": what }));
     let body = json!({
-        "name": "tickstone", "status": word, "message": message, "checks": checks.collect::<Vec<Value>>(),
+        "name": "tickstone", "status": word, "message": message, "checks": checks.chain(warned).collect::<Vec<Value>>(),
         "version": env!("CARGO_PKG_VERSION"), "uptime_seconds": shared.started.elapsed().as_secs(),
     });
     answer(status, &body)
