@@ -5,7 +5,7 @@
 use super::compact;
 use super::saving::{remove_dropped, save_manifest_of, save_where_parts_left};
 use super::seal::{fullest_partition, seal_partition, trailing_runs};
-use super::tape::{free_tape, tape_is_long};
+use super::tape::{free_tape, hold_found, tape_is_long};
 use crate::core::Core;
 use crate::lock::lock;
 use crate::recent::{fit_together, merge_runs, runs_to_merge};
@@ -87,9 +87,10 @@ pub(crate) fn maintain_step(core: &Core) -> Result<()> {
         save_manifest_of(core, table, &pause)?;
         sealed = true;
     }
-    // What an opening found is held by manifests before it can go on a full disk.
-    if sealed || core.names.held_to() == 0 || tape_is_long(core)? {
+    if sealed || tape_is_long(core)? {
         free_tape(core, &pause)?;
+    } else if core.names.held_to() == 0 {
+        hold_found(core, &pause)?;
     }
     Ok(())
 }

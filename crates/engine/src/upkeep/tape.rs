@@ -73,23 +73,13 @@ pub(super) fn free_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
 /// Has manifests hold what the tape tells that is sealed, and removes the segments that nobody needs.
 pub(crate) fn truncate_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
     let segments = list_segments(core.disk.as_ref())?;
-    let snapshot = core.publisher.snapshot();
-    let needless = needless(&segments, &snapshot);
-    if needless == 0 {
-        return Ok(());
-    }
+    let needless = needless(&segments, &core.publisher.snapshot());
     let removable = needless.min(past_keeping(core, &segments));
     // Once is enough for those that are kept.
-    if removable == 0 && core.names.held_to() >= segments[needless] {
+    if needless == 0 || removable == 0 && core.names.held_to() >= segments[needless] {
         return Ok(());
     }
-    // Rows of these segments may be gone by a later commit alone, which must not be lost without them.
-    core.tape.sync(snapshot.position())?;
-    remove_dropped(core, pause)?;
-    for table in snapshot.tables() {
-        save_manifest_of(core, table.id, pause)?;
-    }
-    core.names.note_held(segments[needless]);
+    hold(core, segments[needless], pause)?;
     if removable == 0 {
         return Ok(());
     }
@@ -99,6 +89,28 @@ pub(crate) fn truncate_tape(core: &Core, pause: &Pause<'_>) -> Result<()> {
     remove_released(core.disk.as_ref(), &segments[..removable])?;
     core.publisher.feed().unpin(segments[removable] - 1);
     core.publisher.change(|next| next.forget_emptied(segments[removable]));
+    Ok(())
+}
+
+/// Has manifests hold what the tape that an opening found tells, so that it can go where the disk is full.
+pub(super) fn hold_found(core: &Core, pause: &Pause<'_>) -> Result<()> {
+    let segments = list_segments(core.disk.as_ref())?;
+    match needless(&segments, &core.publisher.snapshot()) {
+        0 => Ok(()),
+        needless => hold(core, segments[needless], pause),
+    }
+}
+
+/// Has manifests hold what the tape tells before the position `to`.
+fn hold(core: &Core, to: u64, pause: &Pause<'_>) -> Result<()> {
+    let snapshot = core.publisher.snapshot();
+    // Rows of these segments may be gone by a later commit alone, which must not be lost without them.
+    core.tape.sync(snapshot.position())?;
+    remove_dropped(core, pause)?;
+    for table in snapshot.tables() {
+        save_manifest_of(core, table.id, pause)?;
+    }
+    core.names.note_held(to);
     Ok(())
 }
 
