@@ -24,7 +24,7 @@ use super::calls::{CallableKind, Callables};
 use super::columns::{name_of, name_of_query_in};
 use super::cursor::{Result, parser_error};
 use super::items::is_columns;
-use super::marker::{call, place, queried, simple_name};
+use super::marker::{call, place, simple_name};
 use super::repeated::free_name;
 use super::walks::{each_expr, has_expr, walk_mut};
 use super::{Position, SqlError};
@@ -34,7 +34,7 @@ use sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, Interval, LambdaFunction,
     LambdaFunctionParameter, LambdaSyntax, NullTreatment, OneOrManyWithParens, Select, SelectItem, Subscript,
-    TableFactor, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -81,8 +81,7 @@ pub(super) fn expand(node: &mut impl VisitMut, callables: &Callables<'_>) -> Res
 
 struct Expand<'a> {
     callables: &'a Callables<'a>,
-    /// Queries of EXISTS and IN that the visitor is in, but for those of relations: nobody sees what their columns are
-    /// called.
+    /// Queries of EXISTS and IN that the visitor is in: nobody sees what their columns are called.
     within: i32,
 }
 
@@ -110,16 +109,6 @@ impl VisitorMut for Expand<'_> {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
-        self.within -= i32::from(is_of_query(factor));
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
-        self.within += i32::from(is_of_query(factor));
-        ControlFlow::Continue(())
-    }
-
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         self.within += i32::from(is_unseen(expr));
         sign_the_base(expr);
@@ -142,11 +131,6 @@ fn is_query(expr: &Expr) -> bool {
 /// Whether an expression asks a query whose columns nobody sees.
 fn is_unseen(expr: &Expr) -> bool {
     matches!(expr, Expr::InSubquery { .. } | Expr::Exists { .. })
-}
-
-/// Whether a relation is made of a query, as one of SAMPLE BY.
-fn is_of_query(factor: &TableFactor) -> bool {
-    queried(factor).is_some()
 }
 
 /// An expression as people write it: the parser prints some functions in capitals, and has read AT TIME ZONE as a call.
