@@ -442,6 +442,14 @@ impl Engine {
         BulkLoad::new(Arc::clone(self.core("a bulk load")?), table)
     }
 
+    /// The same into the table of this number, whatever it is called now.
+    ///
+    /// # Errors
+    /// [`EngineError::TableGone`], [`EngineError::ReadOnly`].
+    pub fn load_into(&self, id: u32, name: &str) -> Result<BulkLoad> {
+        BulkLoad::new_by_id(Arc::clone(self.core("a bulk load")?), id, name)
+    }
+
     /// Begins to delete and update rows of a table, which nobody else writes meanwhile; nothing is stored
     /// or visible before [`Rewrite::commit`]. Its recent rows are sealed first.
     ///

@@ -123,6 +123,12 @@ pub enum EngineError {
         /// The name asked for.
         name: String,
     },
+    /// A table that was found is none any more; another may have its name.
+    #[error("table '{name}' was dropped, or replaced by another")]
+    TableGone {
+        /// What it was called.
+        name: String,
+    },
     /// A table of this name is there already.
     #[error("table '{name}' already exists")]
     TableExists {

@@ -36,6 +36,7 @@ impl From<EngineError> for NotStored {
         match error {
             EngineError::SchemaChanged { .. }
             | EngineError::NoSuchTable { .. }
+            | EngineError::TableGone { .. }
             | EngineError::TableExists { .. }
             | EngineError::Model(ModelError::DuplicateColumn { .. }) => NotStored::Changed,
             other => NotStored::Refused(other.into()),

@@ -24,10 +24,10 @@ impl Catalog {
     }
 
     /// # Errors
-    /// [`EngineError::NoSuchTable`] where the table was dropped.
+    /// [`EngineError::TableGone`] where the table was dropped.
     pub(crate) fn writer(&self, table: &TableSnapshot) -> Result<Arc<TableLock>> {
         let writer = self.writers.get(&table.id).map(Arc::clone);
-        writer.ok_or_else(|| EngineError::NoSuchTable { name: table.schema.name().to_string() })
+        writer.ok_or_else(|| EngineError::TableGone { name: table.schema.name().to_string() })
     }
 }
 
@@ -178,10 +178,10 @@ impl TableWriter {
     }
 
     /// # Errors
-    /// [`EngineError::NoSuchTable`] where the table was dropped.
+    /// [`EngineError::TableGone`] where the table was dropped.
     pub(crate) fn check_there(&self) -> Result<()> {
         if self.dropped {
-            return Err(EngineError::NoSuchTable { name: self.table.schema.name().to_string() });
+            return Err(EngineError::TableGone { name: self.table.schema.name().to_string() });
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl TableWriter {
     /// Checks that rows of columns `schema` can still be stored as they are.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`], [`EngineError::SchemaChanged`].
+    /// [`EngineError::TableGone`], [`EngineError::SchemaChanged`].
     pub(crate) fn check_fits(&self, schema: &TableSchema) -> Result<()> {
         self.check_there()?;
         check_same_columns(schema, &self.table.schema)

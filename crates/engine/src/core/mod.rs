@@ -95,6 +95,17 @@ impl Core {
         }
     }
 
+    /// The table of this number, where it is of this kind and has rows.
+    ///
+    /// # Errors
+    /// [`crate::EngineError::TableGone`], [`crate::EngineError::Model`].
+    pub(crate) fn table_of_rows_by_id(&self, id: u32, name: &str, of: RowsOf) -> Result<Arc<TableSnapshot>> {
+        let found = self.publisher.snapshot().table_by_id(id).map(Arc::clone);
+        let table = found.ok_or_else(|| crate::EngineError::TableGone { name: name.to_string() })?;
+        check_rows(&table, of)?;
+        Ok(table)
+    }
+
     /// A table of this kind that has rows.
     ///
     /// # Errors

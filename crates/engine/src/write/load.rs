@@ -45,10 +45,22 @@ struct Waiting {
 
 impl BulkLoad {
     pub(crate) fn new(core: Arc<Core>, table: &str) -> Result<Self> {
-        let table = core.table_of_rows(table, RowsOf::Tables)?.without_rows();
+        let table = core.table_of_rows(table, RowsOf::Tables)?;
+        Ok(Self::of(core, &table))
+    }
+
+    /// # Errors
+    /// [`EngineError::TableGone`], [`EngineError::Model`] where it has no rows of its own.
+    pub(crate) fn new_by_id(core: Arc<Core>, id: u32, name: &str) -> Result<Self> {
+        let table = core.table_of_rows_by_id(id, name, RowsOf::Tables)?;
+        Ok(Self::of(core, &table))
+    }
+
+    fn of(core: Arc<Core>, table: &TableSnapshot) -> Self {
+        let table = table.without_rows();
         let (waiting, parts, written) = (BTreeMap::new(), Vec::new(), Unnamed::new(&core));
         let memory = core.memory.reserve_for_load();
-        Ok(Self { core, table, waiting, memory, parts, written, rows: 0 })
+        Self { core, table, waiting, memory, parts, written, rows: 0 }
     }
 
     /// Rows given so far.
@@ -110,7 +122,7 @@ impl BulkLoad {
     /// remembered with the table.
     ///
     /// # Errors
-    /// [`EngineError::Io`], [`EngineError::NoSuchTable`] where the table was dropped meanwhile,
+    /// [`EngineError::Io`], [`EngineError::TableGone`] where the table was dropped meanwhile,
     /// [`EngineError::SchemaChanged`] where its columns were changed, [`EngineError::Frozen`]: nothing is stored then.
     /// [`EngineError::TapeStopped`]: reopen to know.
     pub fn commit_files(mut self, mut files: Vec<LoadedFile>) -> Result<Commit> {

@@ -50,8 +50,22 @@ impl Transaction {
     /// stays in the transaction. [`EngineError::SchemaChanged`] where the
     /// table's columns were changed since rows were added for it: begin again.
     pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
+        let table = self.core()?.table_of_rows(table, self.of)?;
+        self.add(&table, rows)
+    }
+
+    /// The same for the table of this number, whatever it is called now: rows that were made for one table never go into
+    /// another that took its `name`.
+    ///
+    /// # Errors
+    /// As [`Self::append`], and [`EngineError::TableGone`].
+    pub fn append_to(&mut self, id: u32, name: &str, rows: &RecordBatch) -> Result<()> {
+        let table = self.core()?.table_of_rows_by_id(id, name, self.of)?;
+        self.add(&table, rows)
+    }
+
+    fn add(&mut self, table: &Arc<TableSnapshot>, rows: &RecordBatch) -> Result<()> {
         let core = Arc::clone(self.core()?);
-        let table = core.table_of_rows(table, self.of)?;
         let rows = to_rows(&table.schema, &table.dictionaries, rows)?;
         if rows.rows() > 0 {
             let bytes = self.memory.bytes() + rows.memory_bytes();
@@ -85,7 +99,7 @@ impl Transaction {
     /// policy of the tables in it.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`] where a table was dropped meanwhile, [`EngineError::SchemaChanged`]
+    /// [`EngineError::TableGone`] where a table was dropped meanwhile, [`EngineError::SchemaChanged`]
     /// where columns of one were changed, [`EngineError::Frozen`], [`EngineError::CommitTooLarge`],
     /// [`EngineError::DiskFull`]: nothing is stored then. [`EngineError::TapeStopped`]: reopen to know.
     pub fn commit(self, sync: Option<SyncPolicy>) -> Result<Commit> {

@@ -7,8 +7,8 @@
 //! Invariants:
 //! - rows of some documents, what of them did not parse, and the progress past them are one commit: each document is
 //!   parsed once, whatever ends the process;
-//! - a table's progress is known by a key of its own ([`StreamSource::key`]), so that no other table of its name or number
-//!   goes on with it.
+//! - a table's progress is known by a key of its own ([`StreamSource::key`]), and its rows go to it by its number, so that
+//!   no other table of its name gets them or goes on with it.
 //!
 //! Each such table has a thread in the process that writes. Enter at [`Derived`].
 
@@ -225,7 +225,9 @@ impl Work {
     }
 
     fn step(&self, seq: &mut Option<u64>) -> Result<Step> {
-        let Some(table) = self.table() else { return Ok(Step::Gone) };
+        if self.table().is_none() {
+            return Ok(Step::Gone);
+        }
         let from = match *seq {
             Some(seq) => seq,
             None => *seq.insert(progress_of(&self.engine, &self.source.key)?),
@@ -236,13 +238,15 @@ impl Work {
         }
         let found = stream.after(from, STEP_BYTES)?;
         let Some(last) = found.last() else { return Ok(Step::Idle) };
+        // It may be another by now than before the documents came.
+        let Some(table) = self.table() else { return Ok(Step::Gone) };
         check_free(&self.engine, table.schema().name())?;
         // Its columns may have other names by now.
         let source = table.schema().source().unwrap_or(&self.source);
         let parsed = parse::parse(source, table.schema(), &found);
         match self.store(&table, &parsed, last) {
             // The table was changed meanwhile: they are parsed anew for what it is now.
-            Err(EngineError::SchemaChanged { .. } | EngineError::NoSuchTable { .. }) => Ok(Step::Idle),
+            Err(EngineError::SchemaChanged { .. } | EngineError::TableGone { .. }) => Ok(Step::Idle),
             other => other.map(|()| Step::Stored(last)).map_err(Into::into),
         }
     }
@@ -256,12 +260,20 @@ impl Work {
         }
         let mut transaction = self.engine.begin();
         for rows in parsed.rows.iter().filter(|rows| rows.num_rows() > 0) {
-            transaction.append(name, rows)?;
+            // Whatever has its name by now.
+            transaction.append_to(table.id(), name, rows)?;
         }
         if !parsed.rejected.is_empty() {
             transaction.append(&rejects, &rejected_rows(&parsed.rejected)?)?;
         }
         transaction.append(PROGRESS, &progress_row(&self.source.key, last)?)?;
+        // What is changed after this is found by the commit.
+        let is_as_parsed = |now: Arc<TableSnapshot>| {
+            now.schema().version() == table.schema().version() && now.schema().name() == name
+        };
+        if !self.table().is_some_and(is_as_parsed) {
+            return Err(EngineError::SchemaChanged { table: name.to_string() });
+        }
         transaction.commit(None)?;
         Ok(())
     }

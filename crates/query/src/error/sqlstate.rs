@@ -137,7 +137,7 @@ pub(super) fn of_text(message: &str) -> SqlState {
 /// What kind of error one of the engine is, where it says more than what to do.
 pub(super) fn of_engine(error: &EngineError) -> Option<SqlState> {
     Some(match error {
-        EngineError::NoSuchTable { .. } => SqlState::UndefinedTable,
+        EngineError::NoSuchTable { .. } | EngineError::TableGone { .. } => SqlState::UndefinedTable,
         EngineError::TableExists { .. } => SqlState::DuplicateTable,
         EngineError::ReadOnly { .. } => SqlState::ReadOnlyTransaction,
         EngineError::DiskFull { .. } | EngineError::TapeStopped { .. } => SqlState::DiskFull,

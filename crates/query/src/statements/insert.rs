@@ -20,7 +20,7 @@ use sqlparser::ast::Parens;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
-use tickstone_engine::{BulkLoad, Engine, EngineError, Transaction};
+use tickstone_engine::{BulkLoad, Engine, EngineError, TableSnapshot, Transaction};
 use tickstone_model::{Column, ColumnType, SyncPolicy, TableSchema};
 
 /// Rows from which an INSERT writes parts directly instead of through the tape.
@@ -205,6 +205,8 @@ fn rename_alike(items: &mut [ast::SelectItem]) {
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     table: String,
+    /// The table's number, where it was there before: rows that are read for it never go into another of its name.
+    id: Option<u32>,
     /// Version of the table's columns.
     version: u32,
     schema: SchemaRef,
@@ -226,6 +228,7 @@ impl Target {
     fn new(table: &TableSchema, sources: Vec<Option<usize>>, width: usize) -> Self {
         Self {
             table: table.name().to_string(),
+            id: None,
             version: table.version(),
             schema: Arc::clone(table.edge()),
             columns: table.columns().to_vec(),
@@ -235,13 +238,29 @@ impl Target {
         }
     }
 
+    /// The same of a table that is there.
+    pub(super) fn of(self, table: &TableSnapshot) -> Self {
+        Self { id: Some(table.id()), ..self }
+    }
+
     /// Why rows were refused: where the table's columns were changed since, that alone.
     fn refused(&self, engine: &Engine, error: QueryError) -> QueryError {
         let snapshot = engine.snapshot();
-        let now = snapshot.table(&self.table).map(|table| table.schema().version());
+        let table = match self.id {
+            Some(id) => snapshot.tables().find(|table| table.id() == id),
+            None => snapshot.table(&self.table),
+        };
+        let now = table.map(|table| table.schema().version());
         match error.kind == ErrorKind::FixRequest && now.is_some_and(|now| now != self.version) {
             true => EngineError::SchemaChanged { table: self.table.clone() }.into(),
             false => error,
+        }
+    }
+
+    fn append(&self, transaction: &mut Transaction, rows: &RecordBatch) -> tickstone_engine::Result<()> {
+        match self.id {
+            Some(id) => transaction.append_to(id, &self.table, rows),
+            None => transaction.append(&self.table, rows),
         }
     }
 
@@ -284,7 +303,7 @@ fn target(session: &Session, insert: &ast::Insert) -> Result<Target> {
     let schema = table.schema();
     conflict::check(insert, schema)?;
     if insert.columns.is_empty() {
-        return Ok(Target::all_columns(schema));
+        return Ok(Target::all_columns(schema).of(&table));
     }
     let mut sources = vec![None; schema.columns().len()];
     for (place, column) in insert.columns.iter().enumerate() {
@@ -294,7 +313,7 @@ fn target(session: &Session, insert: &ast::Insert) -> Result<Target> {
             return Err(QueryError::request(format!("column '{name}' is named twice")));
         }
     }
-    Ok(Target::new(schema, sources, insert.columns.len()))
+    Ok(Target::new(schema, sources, insert.columns.len()).of(&table))
 }
 
 /// One column of the rows that came, as the table holds it.
@@ -335,32 +354,35 @@ async fn store_all(
         rows += batch.num_rows() as u64;
         few.push(batch);
         if !session.in_transaction() && rows >= BULK_ROWS_MIN {
-            let (table, batches) = (target.table.clone(), std::mem::take(&mut few));
-            bulk = Some(session.blocking(move |engine| load(engine, &table, bulk, &batches)).await?);
+            let (into, batches) = (target.clone(), std::mem::take(&mut few));
+            bulk = Some(session.blocking(move |engine| load(engine, &into, bulk, &batches)).await?);
         }
     }
-    let (table, sync) = (target.table.clone(), session.sync);
+    let (into, sync) = (target.clone(), session.sync);
     if let Some(open) = session.transaction.take() {
-        let (open, appended) = session.blocking(move |_| Ok(append_all(open, &table, &few))).await?;
+        let (open, appended) = session.blocking(move |_| Ok(append_all(open, &into, &few))).await?;
         session.transaction = Some(open);
         appended?;
     } else if let Some(bulk) = bulk {
         session.blocking(move |_| bulk.commit(None)).await?;
     } else if rows > 0 {
-        session.blocking(move |engine| commit(engine, &table, &few, sync)).await?;
+        session.blocking(move |engine| commit(engine, &into, &few, sync)).await?;
     }
     Ok(rows)
 }
 
 fn load(
     engine: &Engine,
-    table: &str,
+    into: &Target,
     bulk: Option<BulkLoad>,
     batches: &[RecordBatch],
 ) -> tickstone_engine::Result<BulkLoad> {
     let mut bulk = match bulk {
         Some(bulk) => bulk,
-        None => engine.load(table)?,
+        None => match into.id {
+            Some(id) => engine.load_into(id, &into.table)?,
+            None => engine.load(&into.table)?,
+        },
     };
     batches.iter().try_for_each(|batch| bulk.append(batch))?;
     Ok(bulk)
@@ -369,21 +391,21 @@ fn load(
 /// Appends to an open transaction, which is handed back also where that fails.
 fn append_all(
     mut open: Transaction,
-    table: &str,
+    into: &Target,
     batches: &[RecordBatch],
 ) -> (Transaction, tickstone_engine::Result<()>) {
-    let appended = batches.iter().try_for_each(|batch| open.append(table, batch));
+    let appended = batches.iter().try_for_each(|batch| into.append(&mut open, batch));
     (open, appended)
 }
 
 fn commit(
     engine: &Engine,
-    table: &str,
+    into: &Target,
     batches: &[RecordBatch],
     sync: Option<SyncPolicy>,
 ) -> tickstone_engine::Result<()> {
     let mut transaction = engine.begin();
-    batches.iter().try_for_each(|batch| transaction.append(table, batch))?;
+    batches.iter().try_for_each(|batch| into.append(&mut transaction, batch))?;
     transaction.commit(sync).map(|_| ())
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn run(session: &mut Session, merge: MergeRows) -> Result<Outco
     let mut query = merge.query;
     keep_decimals(&mut query, &clauses, &schema);
     let (_, stream) = session.start(ast::Statement::Query(query)).await?;
-    let target = Target::all_columns(&schema);
+    let target = Target::all_columns(&schema).of(&table);
     let (edge, of) = (Arc::clone(schema.edge()), Arc::clone(&schema));
     let rows = stream.map(move |batch| {
         let batch = batch?;

@@ -171,8 +171,8 @@ async fn drop_tables(session: &mut Session, names: Vec<String>, if_exists: bool)
 async fn drop_found(session: &Session, found: Vec<Arc<TableSnapshot>>, if_exists: bool) -> Result<()> {
     let drop = move |engine: &Engine| {
         found.iter().try_for_each(|table| match engine.drop_table_by_id(table.id()) {
-            Err(EngineError::NoSuchTable { .. }) if if_exists => Ok(()),
-            Err(EngineError::NoSuchTable { .. }) => {
+            Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) if if_exists => Ok(()),
+            Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) => {
                 Err(EngineError::NoSuchTable { name: table.schema().name().to_string() })
             }
             done => done,

@@ -124,6 +124,16 @@ fn json_becomes_rows_and_what_does_not_stands_apart() {
     append(&database, &[b"{\"ts\":\"2024-08-09\",\"sym\":\"B\",\"more\":7}", b"bad"]);
     wait_for(&database, "SELECT sym, more FROM u WHERE more IS NOT NULL", &["B 7"]);
     wait_for(&database, "SELECT seq FROM u_rejected", &["8"]);
+    // Each time while the parser waits for documents of the table as it was.
+    for round in 0..20 {
+        done(&database, &format!("ALTER TABLE u ADD COLUMN c{round} BIGINT"));
+        append(&database, &[format!("{{\"sym\":\"C\",\"c{round}\":{round}}}").as_bytes()]);
+        wait_for(
+            &database,
+            &format!("SELECT c{round} FROM u WHERE c{round} IS NOT NULL"),
+            &[&round.to_string()],
+        );
+    }
     done(&database, "DROP TABLE u");
     done(&database, "DROP STREAM raw");
 }
@@ -268,5 +278,67 @@ fn keys_that_differ_in_case_are_columns_of_their_own() {
         let sql = format!("CREATE TABLE t AS STREAM 'raw' {clause} (ts TIMESTAMP, x INT) TIMESTAMP(ts)");
         let error = rows(&database, &sql).unwrap_err();
         assert!(error.contains(wanted), "{sql}: {error}");
+    }
+}
+
+/// Documents that are parsed for a table go to that table alone, whatever is done to it meanwhile.
+#[test]
+fn a_table_of_its_name_gets_no_rows_of_another() {
+    const DOCUMENTS: usize = 30_000;
+    let from = "CREATE TABLE t AS STREAM 'raw' FORMAT json (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)";
+    let plain = "CREATE TABLE t (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)";
+    let replaced = "CREATE OR REPLACE TABLE t (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)";
+    let rename = "ALTER TABLE t RENAME TO u";
+    let (all, none) = (format!("{DOCUMENTS} {DOCUMENTS}"), "0 0".to_string());
+    let cases: [(&[&str], &str, Option<&str>); 6] = [
+        (&["DROP TABLE t", from], &all, None),
+        (&["DROP TABLE t", plain], &none, None),
+        (&[replaced], &none, None),
+        (&[rename, plain], &none, Some(&all)),
+        (&[rename, from], &all, Some(&all)),
+        (&["DROP TABLE t", "DROP STREAM raw", "CREATE STREAM raw", from], &none, None),
+    ];
+    let documents: Vec<String> = (0..DOCUMENTS).map(|n| format!("{{\"n\": {n}}}")).collect();
+    let documents: Vec<&[u8]> = documents.iter().map(String::as_bytes).collect();
+    for (round, (statements, of_t, of_u)) in cases.iter().cycle().take(12).enumerate() {
+        let database = memory();
+        done(&database, "CREATE STREAM raw");
+        append(&database, &documents);
+        done(&database, from);
+        // While the first documents are parsed: this takes a while longer than a statement.
+        std::thread::sleep(Duration::from_millis(round as u64 * 7));
+        statements.iter().for_each(|sql| done(&database, sql));
+        let counted = |table: &str| format!("SELECT count(*), count(DISTINCT n) FROM {table}");
+        if let Some(of_u) = of_u {
+            wait_for(&database, &counted("u"), &[of_u]);
+        }
+        wait_for(&database, &counted("t"), &[of_t]);
+        // What is not to come would have come by now.
+        std::thread::sleep(Duration::from_millis(150));
+        assert_eq!(rows(&database, &counted("t")).unwrap(), [*of_t], "round {round}: {statements:?}");
+    }
+}
+
+/// Rows that a statement read from one table never go into another that took its name.
+#[test]
+fn a_table_that_is_replaced_gets_no_rows_of_the_one_before() {
+    let database = memory();
+    let replaced = "CREATE OR REPLACE TABLE t (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)";
+    for round in 0..16_u64 {
+        done(&database, replaced);
+        done(
+            &database,
+            "INSERT INTO t SELECT '2024-01-01'::TIMESTAMP + value * INTERVAL '1 second', value FROM range(0, 60000)",
+        );
+        std::thread::scope(|scope| {
+            // Either may be first.
+            scope.spawn(|| {
+                let refused = rows(&database, "INSERT INTO t SELECT ts, n FROM t").err();
+                assert!(refused.is_none_or(|error| error.contains("dropped, or replaced by another")));
+            });
+            std::thread::sleep(Duration::from_millis(round * 4));
+            done(&database, replaced);
+        });
+        assert_eq!(rows(&database, "SELECT count(*) FROM t").unwrap(), ["0"], "round {round}");
     }
 }

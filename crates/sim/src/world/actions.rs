@@ -95,7 +95,7 @@ const LOADERS_MAX: usize = 2;
 const READERS_MAX: usize = 4;
 
 fn no_table(error: &EngineError) -> bool {
-    matches!(error, EngineError::NoSuchTable { .. })
+    matches!(error, EngineError::NoSuchTable { .. } | EngineError::TableGone { .. })
 }
 
 fn other_columns(error: &EngineError) -> bool {

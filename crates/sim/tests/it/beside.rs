@@ -201,7 +201,7 @@ fn child() {
             };
             match done {
                 // It was dropped meanwhile.
-                Ok(()) | Err(EngineError::NoSuchTable { .. }) => {}
+                Ok(()) | Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }

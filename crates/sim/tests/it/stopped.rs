@@ -80,7 +80,8 @@ fn a_stopped_tape_acknowledges_nothing() {
                 Ok(()) => panic!("{what} was acknowledged"),
                 Err(error) => error,
             };
-            let gone = !shown.contains_key(name) && matches!(stopped, EngineError::NoSuchTable { .. });
+            let gone = !shown.contains_key(name)
+                && matches!(stopped, EngineError::NoSuchTable { .. } | EngineError::TableGone { .. });
             assert!(gone || matches!(stopped, EngineError::TapeStopped { .. }), "{what}: {stopped}");
             let after = disk.power_cut(Kept::Nothing);
             drop(engine);

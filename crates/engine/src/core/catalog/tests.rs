@@ -58,6 +58,6 @@ fn a_rewrite_gets_the_table_though_commits_never_pause() {
 fn a_dropped_table_is_rewritten_by_nobody() {
     let table = lock_of_table();
     lock_writer(&table).dropped = true;
-    assert!(matches!(table.begin_rewrite(), Err(EngineError::NoSuchTable { .. })));
+    assert!(matches!(table.begin_rewrite(), Err(EngineError::TableGone { .. })));
     assert!(lock_writer(&table).dropped);
 }

@@ -238,10 +238,10 @@ impl Work {
 
     /// Adds rows to a view in one commit.
     async fn commit(&self, view: &TableSnapshot, batches: Vec<RecordBatch>) -> Result<()> {
-        let name = view.schema().name().to_string();
+        let (id, name) = (view.id(), view.schema().name().to_string());
         let commit = move |engine: &Engine| {
             let mut commit = engine.begin_of_views();
-            batches.iter().try_for_each(|batch| commit.append(&name, batch))?;
+            batches.iter().try_for_each(|batch| commit.append_to(id, &name, batch))?;
             commit.commit(None).map(|_| ())
         };
         self.session.blocking(commit).await
