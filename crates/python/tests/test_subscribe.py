@@ -766,3 +766,21 @@ def test_what_is_heard_makes_the_rows(db: tickstone.Database, _round: int) -> No
                 where = f" WHERE {mirror.where}" if mirror.where else ""
                 expected = db.sql(f"SELECT id, px, sym, note FROM t{where}").fetchall()
                 assert mirror.rows == {row[0]: row for row in expected}, (seed, mirror.where)
+
+
+@pytest.mark.parametrize("again", ["DROP TABLE t; CREATE TABLE t", "CREATE OR REPLACE TABLE t", "ALTER TABLE t RENAME TO u; CREATE TABLE t"])
+def test_another_table_of_the_name_is_not_gone_on_with(again: str) -> None:
+    with tickstone.open(":memory:") as db:
+        columns = " (ts TIMESTAMP, n BIGINT) TIMESTAMP(ts)"
+        db.sql(f"CREATE TABLE t{columns}")
+        subscription = db.table("t").subscribe()
+        db.sql("INSERT INTO t VALUES ('2024-01-01', 1)")
+        next(iter(subscription))
+        position = subscription.position
+        subscription.close()
+        *before, last = again.split("; ")
+        for statement in [*before, last + columns]:
+            db.sql(statement)
+        db.sql("INSERT INTO t VALUES ('2024-01-03', 3)")
+        with pytest.raises(tickstone.Error, match="'t' was dropped, or replaced by another"):
+            next(iter(db.table("t").subscribe(since=position)))

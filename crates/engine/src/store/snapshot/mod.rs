@@ -159,6 +159,11 @@ impl TableSnapshot {
         self.id
     }
 
+    /// The position at which it was made.
+    pub fn created_at(&self) -> u64 {
+        self.created_at
+    }
+
     /// Which stretches of time the stored rows of a materialized view do not stand for; of another table none.
     pub fn staleness(&self) -> &Staleness {
         &self.staleness

@@ -203,6 +203,10 @@ impl Subscription {
                 self.phase = Phase::Beginning(stream);
                 newest_of(&snapshot, None)
             }
+            // Another table had its name.
+            (_, Some(token)) if table.created_at() > token.position => {
+                return Err(rows::gone(table.schema().name()));
+            }
             (_, Some(token)) => {
                 let follower =
                     self.engine.follow(FollowFrom::After(token.position)).map_err(position_error)?;

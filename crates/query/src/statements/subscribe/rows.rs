@@ -69,6 +69,12 @@ impl Gathered {
     }
 }
 
+/// That a table is none any more.
+pub(super) fn gone(name: &str) -> QueryError {
+    let error = QueryError::request(format!("table '{name}' was dropped, or replaced by another"));
+    error.hint("subscribe anew where it is there again")
+}
+
 enum Picked<'a> {
     Range(usize, usize),
     Listed(&'a UInt32Array),
@@ -110,9 +116,7 @@ impl Subscription {
                 }
             }
             Happened::Dropped => {
-                let error =
-                    QueryError::request(format!("table '{name}' was dropped, or replaced by another"));
-                return Err(error.hint("subscribe anew where it is there again"));
+                return Err(gone(name));
             }
             _ => {}
         }
