@@ -20,6 +20,8 @@ use std::ops::ControlFlow;
 
 /// Every number of so many digits is told from its neighbours by a double.
 const DOUBLE_DIGITS: usize = 15;
+/// Digits after the point of a DECIMAL of no size.
+const PLACES: i64 = 10;
 /// Most digits of a DECIMAL.
 pub(super) const DECIMAL_DIGITS: usize = 38;
 
@@ -56,11 +58,15 @@ impl VisitorMut for KeepDigits {
                 if let Some(digits) = number(of) {
                     **of = Expr::value(Value::SingleQuotedString(digits));
                 }
-                if let (DataType::Decimal(size) | DataType::Numeric(size) | DataType::Dec(size), Some(digits)) =
-                    (data_type, written(of))
-                    && *size == ExactNumberInfo::None
+                if let Some(size) = unsized_of(data_type) {
+                    *size = size_for(of);
+                }
+            }
+            Expr::TypedString(typed) => {
+                if let (Some(size), Value::SingleQuotedString(text)) =
+                    (unsized_of(&mut typed.data_type), &typed.value.value)
                 {
-                    *size = size_of(digits);
+                    *size = size_of(text);
                 }
             }
             Expr::BinaryOp { left, op: Eq | Gt | GtEq | Lt | LtEq | NotEq, right } => {
@@ -144,23 +150,39 @@ pub(crate) fn number(expr: &Expr) -> Option<String> {
     }
 }
 
-/// The text that is cast.
-fn written(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
-        Expr::Nested(inner) => written(inner),
+/// The size of a DECIMAL, where it has none yet.
+fn unsized_of(data_type: &mut DataType) -> Option<&mut ExactNumberInfo> {
+    match data_type {
+        DataType::Decimal(size) | DataType::Numeric(size) | DataType::Dec(size) => {
+            Some(size).filter(|size| **size == ExactNumberInfo::None)
+        }
         _ => None,
+    }
+}
+
+/// The size that a DECIMAL of none needs for what is cast: a text, or a DECIMAL of a size.
+fn size_for(of: &Expr) -> ExactNumberInfo {
+    match of {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => size_of(text),
+        Expr::Nested(inner) => size_for(inner),
+        Expr::Cast {
+            data_type: DataType::Decimal(size) | DataType::Numeric(size) | DataType::Dec(size),
+            ..
+        } => match size {
+            ExactNumberInfo::PrecisionAndScale(_, places) if *places > PLACES => *size,
+            _ => ExactNumberInfo::None,
+        },
+        _ => ExactNumberInfo::None,
     }
 }
 
 /// The size that a DECIMAL of none needs for these digits, where DataFusion's own, 10 after the point, would round them.
 fn size_of(digits: &str) -> ExactNumberInfo {
-    const PLACES: usize = 10;
     let plain = without_exponent(digits.trim());
     let (whole, fraction) = plain.as_deref().and_then(|digits| digits.split_once('.')).unwrap_or(("", ""));
     let whole = whole.trim_start_matches(['-', '+', '0']).len();
     match fraction.len() {
-        places if places <= PLACES || whole + places > DECIMAL_DIGITS => ExactNumberInfo::None,
+        places if places as i64 <= PLACES || whole + places > DECIMAL_DIGITS => ExactNumberInfo::None,
         places => ExactNumberInfo::PrecisionAndScale(DECIMAL_DIGITS as u64, places as i64),
     }
 }
