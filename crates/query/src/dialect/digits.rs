@@ -152,8 +152,12 @@ pub(crate) fn number(expr: &Expr) -> Option<String> {
 
 /// The size of a DECIMAL, where it has none yet.
 fn unsized_of(data_type: &mut DataType) -> Option<&mut ExactNumberInfo> {
+    if let DataType::Dec(size) = data_type {
+        // The planner knows none of a size.
+        *data_type = DataType::Decimal(*size);
+    }
     match data_type {
-        DataType::Decimal(size) | DataType::Numeric(size) | DataType::Dec(size) => {
+        DataType::Decimal(size) | DataType::Numeric(size) => {
             Some(size).filter(|size| **size == ExactNumberInfo::None)
         }
         _ => None,
