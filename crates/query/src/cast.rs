@@ -4,6 +4,7 @@
 //! integer column would hold only in part, or a value out of range, is refused.
 
 use crate::error::{QueryError, Result, SqlState};
+use crate::rules::texts::{is_long_decimal, nearest_doubles};
 use crate::texts::{
     array_elements, has_digits, parse_bytes, parse_instant, parse_time_of_day, without_exponent,
 };
@@ -101,6 +102,9 @@ pub(crate) fn cast(
     }
     if from.is_decimal() && target.is_integer() {
         check_no_fraction(array)?;
+    }
+    if is_long_decimal(from) && *target == DataType::Float64 {
+        return nearest_doubles(array).map_err(|error| error.to_string());
     }
     if *target == DataType::Float32 && !from.is_nested() {
         check_finite(array)?;

@@ -73,7 +73,7 @@ pub(crate) use counts::PlacesInTexts;
 pub(crate) use date_part::ExtractFields;
 pub(crate) use defined::{DEFINED, Defined, Is, defined};
 pub(crate) use moments::root_of_product;
-pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
+pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, NEAREST_DOUBLE, named_cast};
 pub(crate) use put_in_order::put_in_order;
 pub(crate) use rowwise::{TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, elements, is_long, times_interval};
 pub(crate) use signed::row_number;

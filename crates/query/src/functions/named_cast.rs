@@ -22,6 +22,9 @@ pub(crate) const NAMED_CAST: &str = "__cast";
 /// Name of the one that gives NULL where a value cannot be cast.
 pub(crate) const NAMED_TRY_CAST: &str = "__try_cast";
 
+/// Name of the function that makes a DECIMAL the nearest DOUBLE.
+pub(crate) const NEAREST_DOUBLE: &str = "__nearest_double";
+
 /// The call that casts an expression; with `tries` to NULL where a value cannot be cast.
 pub(crate) fn named_cast(expr: Expr, data_type: &DataType, tries: bool) -> Expr {
     ScalarUDF::from(NamedCast::new(tries)).call(vec![expr, lit(data_type.to_string())])

@@ -4,11 +4,12 @@
 //! A UUID is 16 bytes in plans, and Arrow's casts take the bytes of a text for them; they take `'093000'` for so many
 //! nanoseconds of a day, `1e400` for infinity, and know no `2024-08-08 09:30`. Such casts are calls of functions that no
 //! name leads to: those that are written, and those by which types are made to agree ([`TextsOfCasts`]). A DOUBLE past
-//! the largest FLOAT is no infinity either. Where a text of a statement should be a UUID and planning cannot know
+//! the largest FLOAT is no infinity either, and a DECIMAL of many digits becomes the nearest DOUBLE: Arrow rounds its
+//! digits to a DOUBLE before it divides them. Where a text of a statement should be a UUID and planning cannot know
 //! (`coalesce(id, '67e55044-…')`, a branch of CASE, a UNION), the statement is refused, and planned again with its texts
 //! that are UUIDs cast to it (`dialect::cast_uuids`).
 
-use crate::functions::{NAMED_CAST, NAMED_TRY_CAST, named_cast};
+use crate::functions::{NAMED_CAST, NAMED_TRY_CAST, NEAREST_DOUBLE, named_cast};
 use crate::named::change_named;
 use crate::rules::dates::check_no_number;
 use crate::rules::literals::no_instant;
@@ -23,7 +24,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::arrow::compute::{CastOptions, cast as cast_array, cast_with_options};
 use datafusion::arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Float32Type, Float64Type, TimeUnit,
+    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, TimeUnit,
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::format::DEFAULT_CAST_OPTIONS;
@@ -113,6 +114,7 @@ pub(crate) fn cast_in_words(expr: Expr, schema: &DFSchema) -> Result<Transformed
         to if is_uuid(to) => Which::Uuid { tries },
         to if is_time_of_day(to) => Which::Time { tries },
         to if is_instant(to) => Which::Instant { tries },
+        DataType::Float64 if is_long_decimal(&value.get_type(schema)?) => Which::Nearest,
         DataType::Float64 => Which::Double { tries },
         DataType::Float32 => Which::Float { tries },
         to if is_text(to) => Which::UuidText,
@@ -124,6 +126,7 @@ pub(crate) fn cast_in_words(expr: Expr, schema: &DFSchema) -> Result<Transformed
     let from = value.get_type(schema)?;
     let is_read = match which {
         Which::UuidText => is_uuid(&from),
+        Which::Nearest => true,
         Which::Float { .. } => is_text(&from) || from == DataType::Float64,
         _ => is_text(&from),
     };
@@ -150,7 +153,7 @@ pub(crate) fn cast_to_number(expr: &Expr) -> Option<&Expr> {
         Expr::Cast(Cast { expr, field }) if field.data_type().is_numeric() => Some(expr),
         Expr::ScalarFunction(call) => {
             let which = call.func.inner().downcast_ref::<TextFunction>().map(|function| function.which);
-            let is_cast = matches!(which, Some(Which::Double { .. } | Which::Float { .. }))
+            let is_cast = matches!(which, Some(Which::Double { .. } | Which::Float { .. } | Which::Nearest))
                 || [NAMED_CAST, NAMED_TRY_CAST].contains(&call.name());
             call.args.first().filter(|_| is_cast)
         }
@@ -185,11 +188,23 @@ fn is_text(data_type: &DataType) -> bool {
 /// Which of the functions; one that tries gives NULL where a text is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Which {
-    Uuid { tries: bool },
-    Time { tries: bool },
-    Instant { tries: bool },
-    Double { tries: bool },
-    Float { tries: bool },
+    Uuid {
+        tries: bool,
+    },
+    Time {
+        tries: bool,
+    },
+    Instant {
+        tries: bool,
+    },
+    Double {
+        tries: bool,
+    },
+    Float {
+        tries: bool,
+    },
+    /// A DECIMAL as the nearest DOUBLE.
+    Nearest,
     UuidText,
 }
 
@@ -200,7 +215,7 @@ impl Which {
             Which::Uuid { .. } => DataType::FixedSizeBinary(UUID_BYTES),
             Which::Time { .. } => DataType::Time64(TimeUnit::Nanosecond),
             Which::Instant { .. } => DataType::Timestamp(TimeUnit::Nanosecond, None),
-            Which::Double { .. } => DataType::Float64,
+            Which::Double { .. } | Which::Nearest => DataType::Float64,
             Which::Float { .. } => DataType::Float32,
             Which::UuidText => DataType::Utf8,
         }
@@ -213,7 +228,7 @@ impl Which {
             | Which::Instant { tries }
             | Which::Double { tries }
             | Which::Float { tries } => tries,
-            Which::UuidText => false,
+            Which::Nearest | Which::UuidText => false,
         }
     }
 }
@@ -244,6 +259,7 @@ impl ScalarUDFImpl for TextFunction {
             Which::Double { tries: true } => "__try_double",
             Which::Float { tries: false } => "__float",
             Which::Float { tries: true } => "__try_float",
+            Which::Nearest => NEAREST_DOUBLE,
             Which::UuidText => "__uuid_text",
         }
     }
@@ -274,6 +290,7 @@ impl ScalarUDFImpl for TextFunction {
         let values = value.into_array(if is_constant { 1 } else { rows })?;
         let made = match self.which {
             Which::UuidText => uuids_as_text(&values)?,
+            Which::Nearest => nearest_doubles(&values)?,
             Which::Uuid { tries } => read_uuids(&values, tries)?,
             Which::Time { tries } => read_times(&values, tries)?,
             Which::Instant { tries } => read_instants(&values, tries)?,
@@ -285,6 +302,33 @@ impl ScalarUDFImpl for TextFunction {
             false => ColumnarValue::Array(made),
         })
     }
+}
+
+/// Whether some DECIMALs of a type have more digits than a DOUBLE.
+pub(crate) fn is_long_decimal(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Decimal128(precision, _) | DataType::Decimal256(precision, _) if *precision > 15)
+}
+
+/// DECIMALs as the nearest DOUBLEs.
+pub(crate) fn nearest_doubles(values: &ArrayRef) -> Result<ArrayRef> {
+    /// Every whole number up to here is a DOUBLE, and so is every power of ten up to 10^22: their quotient is rounded once.
+    const EXACT: i128 = 1 << 53;
+    let (Some(decimals), DataType::Decimal128(_, scale @ 0..=22)) =
+        (values.as_primitive_opt::<Decimal128Type>(), values.data_type())
+    else {
+        return read_decimals(values);
+    };
+    if decimals.iter().flatten().any(|digits| !(-EXACT..=EXACT).contains(&digits)) {
+        return read_decimals(values);
+    }
+    let power = 10_f64.powi(i32::from(*scale));
+    Ok(Arc::new(decimals.unary::<_, Float64Type>(|digits| digits as f64 / power)))
+}
+
+/// The same digit by digit.
+fn read_decimals(values: &ArrayRef) -> Result<ArrayRef> {
+    let texts = cast_array(values, &DataType::Utf8)?;
+    read_numbers::<Float64Type>(&texts, false)
 }
 
 fn read_uuids(values: &ArrayRef, tries: bool) -> Result<ArrayRef> {

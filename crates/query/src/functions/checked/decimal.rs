@@ -6,7 +6,7 @@
 
 use super::{bracketed, named_result, written};
 use crate::functions::decimals;
-use crate::functions::{NAMED_CAST, NAMED_TRY_CAST};
+use crate::functions::{NAMED_CAST, NAMED_TRY_CAST, NEAREST_DOUBLE};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Decimal128Builder, Decimal256Builder};
 use datafusion::arrow::datatypes::{
     ArrowNativeTypeOp, DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type,
@@ -93,6 +93,10 @@ pub(super) fn cast_of_all(expr: &Expr) -> Option<Expr> {
             let [value, to] = call.args.as_slice() else { return None };
             let args = vec![widened(value)?, to.clone()];
             Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&call.func), args })
+        }
+        Expr::ScalarFunction(call) if call.name() == NEAREST_DOUBLE => {
+            let [value] = call.args.as_slice() else { return None };
+            Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&call.func), args: vec![widened(value)?] })
         }
         _ => return None,
     })
