@@ -67,15 +67,18 @@ proptest! {
         let mut left = sum.clone();
         expansion(&values).iter().for_each(|part| left.subtract(*part));
         prop_assert_eq!(left.value(), 0.0);
-        // What is rounded off is no more than half of the way to the next double.
+        // What is rounded off is at most half of the way to the next double on its side, which below a power of two is
+        // nearer than above it; just half of the way it was rounded to the even one.
         let parts = sum.parts().expect("finite");
-        let rest: f64 = parts.iter().skip(1).sum();
-        for next in [value.next_up(), value.next_down()] {
-            let mut away = ExactSum::default();
-            away.add(next);
-            away.subtract(value);
-            prop_assert!(2.0 * rest.abs() <= away.value().abs(), "{} and {} of {:?}", value, rest, values);
-        }
+        let Some((_, rest)) = parts.split_first().filter(|(_, rest)| !rest.is_empty()) else { return Ok(()) };
+        let next = if rest[0] > 0.0 { value.next_up() } else { value.next_down() };
+        let mut past_half = exact(rest);
+        past_half.merge(&exact(rest));
+        past_half.subtract(next);
+        past_half.add(value);
+        let past_half = past_half.value() * rest[0].signum();
+        prop_assert!(past_half <= 0.0, "{} and {:?} of {:?}", value, rest, values);
+        prop_assert!(past_half < 0.0 || value.to_bits() & 1 == 0, "{} is odd, {:?} off, of {:?}", value, rest, values);
     }
 
     #[test]
@@ -117,6 +120,8 @@ fn ends_of_the_range() {
     assert_eq!(exact(&[-f64::MAX, -f64::MAX]).value(), f64::NEG_INFINITY);
     assert_eq!(exact(&[1e300, 1.0, -1e300]).value(), 1.0);
     assert_eq!(exact(&[0.1; 10]).value(), 1.0);
+    // Half of the way to the next double above a power of two: the even one.
+    assert_eq!(exact(&[f64::MIN_POSITIVE, f64::MIN_POSITIVE, 5e-324]).value(), 2.0 * f64::MIN_POSITIVE);
     assert!(exact(&[f64::INFINITY, f64::NEG_INFINITY]).value().is_nan());
     let mut sum = exact(&[1.0, f64::NAN, 2.0]);
     assert!(sum.value().is_nan());
