@@ -12,6 +12,14 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// What the operating system said, and what to do where the disk is full.
+fn said(error: &io::Error) -> String {
+    match is_full(error) {
+        true => format!("the disk is full ({error}); free space, then try again"),
+        false => error.to_string(),
+    }
+}
+
 /// Whether files were removed behind the engine's back.
 fn is_removed(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StaleNetworkFileHandle
@@ -36,7 +44,7 @@ pub enum ErrorKind {
 #[non_exhaustive]
 pub enum EngineError {
     /// A file operation failed.
-    #[error("cannot {action} {path}: {source}", path = path.display())]
+    #[error("cannot {action} {path}: {}", said(source), path = path.display())]
     Io {
         /// What was tried: "read", "create", "sync", …
         action: &'static str,
