@@ -3,7 +3,8 @@
 use super::report::{Finding, Remedy, Severity};
 use super::survey::Look;
 use super::tables::{broken_file, note_file};
-use crate::paths::{STREAMS_DIR, copy_path};
+use crate::disk::Disk;
+use crate::paths::{STREAMS_DIR, copy_path, stream_dir};
 use crate::streams::described::{Described, recovered};
 use crate::streams::list;
 use crate::streams::segment::{list_segments, segment_path, survey};
@@ -16,6 +17,11 @@ use std::sync::Arc;
 pub(crate) fn look(look: &mut Look<'_>, closed: bool) -> Result<()> {
     let disk = Arc::clone(&look.disk);
     for id in list(disk.as_ref())? {
+        if is_dropped(disk.as_ref(), id) {
+            let what = "the stream was dropped, and a part of it is still there";
+            look.add(Finding::new(Severity::Note, stream_dir(id), what).remedy(Remedy::NextOpening));
+            continue;
+        }
         let there = list_segments(disk.as_ref(), id)?;
         let Some(described) = describes(look, id, closed, !there.is_empty())? else { continue };
         for (first, _) in &there {
@@ -30,6 +36,11 @@ pub(crate) fn look(look: &mut Look<'_>, closed: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a stream's own file, or what is left of it, says that it was dropped.
+fn is_dropped(disk: &dyn Disk, id: u32) -> bool {
+    Described::load(disk, id).is_ok_and(|described| described.dropped)
 }
 
 /// The file that describes a stream, and its copy; `None` where nothing does and no document is there.
