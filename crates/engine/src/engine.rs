@@ -14,7 +14,7 @@ use crate::recovery::{self, READS_MAX, Reader, Recovered};
 use crate::store::feed::Feed;
 use crate::store::manifest::ImportRecord;
 use crate::store::publisher::Publisher;
-use crate::store::snapshot::{Dropped, Effect, Snapshot};
+use crate::store::snapshot::{Dropped, Effect, Snapshot, TableSnapshot};
 use crate::store::{hold, switch};
 use crate::streams::Streams;
 use crate::tape::change::{Change, encode_change};
@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
-use tickstone_model::{AlterTable, SyncPolicy, TableSchema, TimeRange};
+use tickstone_model::{AlterTable, Column, SyncPolicy, TableSchema, TimeRange, Ttl};
 
 /// A database directory, open. Clones are handles to the same one; the last to go closes it.
 #[derive(Debug, Clone)]
@@ -340,6 +340,25 @@ impl Engine {
         Ok(Aside::new(Arc::clone(self.core("CREATE TABLE")?)))
     }
 
+    /// Keeps the text that says who may do what ([`Snapshot::accounts`]), in the place of the one before; on stable
+    /// storage when this returns.
+    ///
+    /// # Errors
+    /// [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
+    pub fn set_accounts(&self, text: &str) -> Result<()> {
+        tables::set_accounts(self.core("changing users and grants")?, text)
+    }
+
+    /// Makes the table of the audit log ([`Snapshot::audit`]), or has the one that is there keep its rows for `ttl` and
+    /// have all `columns`, the designated timestamp first; its number, for [`Transaction::append_to`].
+    ///
+    /// # Errors
+    /// [`EngineError::TableExists`] where a table of users has the name `audit`, [`EngineError::ReadOnly`],
+    /// [`EngineError::TapeStopped`].
+    pub fn keep_audit(&self, columns: &[Column], ttl: Option<Ttl>) -> Result<u32> {
+        tables::keep_audit(self.core("keeping an audit log")?, columns, ttl)
+    }
+
     /// Makes a table; on stable storage when this returns.
     ///
     /// # Errors
@@ -361,6 +380,14 @@ impl Engine {
     /// [`EngineError::TapeStopped`].
     pub fn alter_table(&self, table: &str, change: &AlterTable) -> Result<()> {
         tables::alter(self.core("ALTER TABLE")?, table, change)
+    }
+
+    /// As [`Self::alter_table`], a table that was found, and no other that has its name by now.
+    ///
+    /// # Errors
+    /// As there; [`EngineError::TableGone`] in the place of [`EngineError::NoSuchTable`].
+    pub fn alter_this_table(&self, table: &TableSnapshot, change: &AlterTable) -> Result<()> {
+        tables::alter_by_id(self.core("ALTER TABLE")?, table, change)
     }
 
     /// Puts table `with` in the place of table `name`, whose name it has from then on; that one is dropped with all its

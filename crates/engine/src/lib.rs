@@ -48,7 +48,7 @@ pub use store::dictionary::Dictionary;
 pub use store::feed::{Happened, Heard, HeardRewrite, HeardRows, SealedPartition, TableChange};
 pub use store::manifest::ImportRecord;
 pub use store::snapshot::{
-    Dropped, PartitionSnapshot, Partitions, Segment, Selection, Snapshot, TableSnapshot,
+    Dropped, PartitionSnapshot, Partitions, Segment, Selection, Sight, Snapshot, TableSnapshot,
 };
 pub use store::staleness::{StaleStretch, Staleness};
 pub use tape::change::{ImportSource, LoadedFile};

@@ -1,11 +1,12 @@
 //! The words of the domain: what a table is, before anything is stored or asked.
 //!
 //! Owns the names of `ARCHITECTURE.md`'s glossary as types: [`ColumnType`], [`ElementType`], [`Column`],
-//! [`TableSchema`], [`AlterTable`], [`PartitionBy`], [`Ttl`], [`TimeRange`], [`SymbolId`], [`RowBatch`].
+//! [`TableSchema`], [`AlterTable`], [`PartitionBy`], [`Ttl`], [`TimeRange`], [`SymbolId`], [`RowBatch`], [`TableAccess`].
 //! Never does I/O, never knows of async, SQL or a file format.
 //!
 //! Enter at [`TableSchema`], then [`RowBatch`], which is rows of such a table in memory.
 
+mod access;
 mod batch;
 mod column;
 mod error;
@@ -18,6 +19,7 @@ mod source;
 mod time;
 mod ttl;
 
+pub use access::{Grant, Rights, TableAccess};
 pub use batch::{RowBatch, values_bytes};
 pub use column::{Column, ColumnType, ElementType};
 pub use error::{ModelError, Result};

@@ -91,9 +91,13 @@ impl Change {
                 }
             }
             Change::Replace { table, with } => {
-                state.remove(table);
+                let replaced = state.remove(table);
                 if let Some(mut altered) = state.remove(with) {
-                    Arc::make_mut(&mut altered).alter(&AlterTable::RenameTable(table.clone()));
+                    let taking = Arc::make_mut(&mut altered);
+                    taking.alter(&AlterTable::RenameTable(table.clone()));
+                    if let Some(replaced) = replaced {
+                        taking.spec.access = taking.spec.access_of_replaced(&replaced.spec);
+                    }
                     state.insert(table.clone(), altered);
                 }
             }

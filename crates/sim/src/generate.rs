@@ -4,7 +4,8 @@ use crate::Random;
 use crate::shape::{Cell, ModelTable, Row, TableSpec};
 use std::sync::Arc;
 use tickstone_model::{
-    AlterTable, Column, ColumnType, ElementType, PartitionBy, SyncPolicy, TimeRange, Ttl, TtlUnit,
+    AlterTable, Column, ColumnType, ElementType, Grant, PartitionBy, Rights, SyncPolicy, TableAccess,
+    TimeRange, Ttl, TtlUnit,
 };
 
 const DAY: i64 = 86_400_000_000_000;
@@ -60,6 +61,7 @@ pub(crate) fn some_spec(random: &mut Random, names: u64) -> TableSpec {
         partition_by: if timed { units[random.below(5) as usize] } else { PartitionBy::None },
         sync: [SyncPolicy::Always, SyncPolicy::Always, SyncPolicy::Interval, SyncPolicy::None]
             [random.below(4) as usize],
+        access: TableAccess::default(),
     }
 }
 
@@ -106,7 +108,7 @@ pub(crate) fn some_alter(spec: &TableSpec, names: u64, random: &mut Random) -> A
     let droppable = |place: &usize| !spec.is_key(*place) && spec.columns[*place].0 != "id";
     let droppable: Vec<usize> = (0..spec.columns.len()).filter(droppable).collect();
     let (spare, spare_type) = SPARE_COLUMNS[random.below(SPARE_COLUMNS.len() as u64) as usize];
-    match random.below(7) {
+    match random.below(8) {
         0 | 1 if spec.column(spare).is_none() => AlterTable::AddColumn(Column::new(spare, spare_type)),
         0..=2 if !droppable.is_empty() => {
             let place = droppable[random.below(droppable.len() as u64) as usize];
@@ -129,8 +131,20 @@ pub(crate) fn some_alter(spec: &TableSpec, names: u64, random: &mut Random) -> A
             let name = spec.columns[scalars[random.below(scalars.len() as u64) as usize]].0.clone();
             if random.one_in(3) { AlterTable::DropIndex(name) } else { AlterTable::AddIndex(name) }
         }
+        6 => AlterTable::SetAccess(some_access(spec, random)),
         _ => AlterTable::RenameTable(some_name(random, names)),
     }
+}
+
+fn some_access(spec: &TableSpec, random: &mut Random) -> TableAccess {
+    let grant = |random: &mut Random| Grant {
+        to: random.below(4) as u32,
+        rights: Rights::from_bits(random.below(1 << 9) as u32).unwrap_or_default(),
+        columns: random.one_in(2).then(|| spec.ids.clone()),
+        filter: random.one_in(2).then(|| "id > 7".to_string()),
+    };
+    let grants = (0..random.below(3)).map(|_| grant(random)).collect();
+    TableAccess { owner: random.one_in(2).then_some(5), grants }
 }
 
 fn some_name(random: &mut Random, names: u64) -> String {

@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use tickstone_model::{AlterTable, ColumnType, PartitionBy, SyncPolicy, TableSchema, TimeRange, Ttl};
+use tickstone_model::{
+    AlterTable, ColumnType, Grant, PartitionBy, SyncPolicy, TableAccess, TableSchema, TimeRange, Ttl,
+};
 
 /// One value; doubles by their bits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +56,8 @@ pub(crate) struct TableSpec {
     pub(crate) partition_by: PartitionBy,
     /// The table's policy.
     pub(crate) sync: SyncPolicy,
+    /// Who owns it, and who else may do what with it.
+    pub(crate) access: TableAccess,
 }
 
 impl TableSpec {
@@ -75,6 +79,28 @@ impl TableSpec {
         let builder = builder.series(names(&self.series)).dedup(names(&self.dedup)).ttl(self.ttl);
         let builder = builder.partition_by(self.partition_by).sync(self.sync).indexed(names(&self.indexed));
         builder.build().map_err(|error| error.to_string())
+    }
+
+    /// Who may do what with this table once it has taken the place of another: as with that one, the columns of grants
+    /// by their names. A grant of which no column is left ends.
+    pub(crate) fn access_of_replaced(&self, replaced: &TableSpec) -> TableAccess {
+        let mut grants = Vec::new();
+        for grant in &replaced.access.grants {
+            let granted = |ids: &Vec<u32>| -> Vec<u32> {
+                let was_granted = |name: &str| {
+                    replaced.column(name).is_some_and(|column| ids.contains(&replaced.ids[column]))
+                };
+                let kept = self.columns.iter().zip(&self.ids).filter(|((name, _), _)| was_granted(name));
+                let mut kept: Vec<u32> = kept.map(|(_, id)| *id).collect();
+                kept.sort_unstable();
+                kept
+            };
+            let columns = grant.columns.as_ref().map(granted);
+            if columns.as_ref().is_none_or(|columns| !columns.is_empty()) {
+                grants.push(Grant { columns, ..grant.clone() });
+            }
+        }
+        TableAccess { owner: replaced.access.owner, grants }
     }
 
     /// The column of this name.
@@ -206,6 +232,9 @@ impl ModelTable {
                 return spec.indexed.len() < before;
             }
             AlterTable::SetTtl(ttl) => return std::mem::replace(&mut spec.ttl, *ttl) != *ttl,
+            AlterTable::SetAccess(access) => {
+                return std::mem::replace(&mut spec.access, access.clone()) != *access;
+            }
             // The simulator has no views.
             AlterTable::SetView(_) => return false,
             AlterTable::RenameTable(name) => return std::mem::replace(&mut spec.name, name.clone()) != *name,

@@ -145,6 +145,7 @@ fn same_columns(table: &TableSnapshot, model: &ModelTable) -> bool {
     let columns = table.schema().columns().iter().map(|column| (column.name.as_str(), column.column_type));
     columns.eq(model.spec.columns.iter().map(|(name, column_type)| (name.as_str(), *column_type)))
         && table.schema().ttl() == model.spec.ttl
+        && *table.schema().access() == model.spec.access
         && table.schema().dedup() == sorted(&model.spec.dedup)
         && table.schema().indexed() == sorted(&model.spec.indexed)
         && table.schema().series() == model.spec.series

@@ -10,8 +10,8 @@ use crate::codec::{Decoder, Encoder, Malformed};
 use crate::part::{PartName, PartSummary, PositionRange};
 use arrow_array::ArrayRef;
 use tickstone_model::{
-    ColumnType, MaterializedView, PartitionBy, StreamSource, SyncPolicy, TableSchema, TableSchemaBuilder,
-    TimeRange, Ttl,
+    ColumnType, Grant, MaterializedView, PartitionBy, Rights, StreamSource, SyncPolicy, TableAccess,
+    TableSchema, TableSchemaBuilder, TimeRange, Ttl,
 };
 
 /// A source file of a bulk load.
@@ -188,6 +188,10 @@ const PROPERTY_SOURCE: u16 = 6;
 const PROPERTY_MATERIALIZED: u16 = 7;
 /// Property of a schema: the table is not in its place yet, and goes with its process. Empty.
 const PROPERTY_ASIDE: u16 = 8;
+/// Property of a schema: it is not a view, but a text that the database keeps for itself. Empty.
+const PROPERTY_INTERNAL: u16 = 9;
+/// Property of a schema: who owns it, and who else may do what with it.
+const PROPERTY_ACCESS: u16 = 10;
 
 /// What a change that does more than add rows concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -531,7 +535,43 @@ fn properties(schema: &TableSchema) -> Vec<(u16, Vec<u8>)> {
     if schema.is_aside() {
         all.push((PROPERTY_ASIDE, Vec::new()));
     }
+    if schema.is_internal() {
+        all.push((PROPERTY_INTERNAL, Vec::new()));
+    }
+    if !schema.access().is_empty() {
+        all.push((PROPERTY_ACCESS, encode_access(schema.access())));
+    }
     all
+}
+
+fn encode_access(access: &TableAccess) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.optional(access.owner, Encoder::u32);
+    out.len(access.grants.len());
+    for grant in &access.grants {
+        out.u32(grant.to);
+        out.u32(grant.rights.bits());
+        out.optional(grant.columns.as_deref(), |out, columns| {
+            out.len(columns.len());
+            columns.iter().for_each(|id| out.u32(*id));
+        });
+        out.optional(grant.filter.as_deref(), Encoder::text);
+    }
+    out.finish()
+}
+
+fn decode_access(input: &mut Decoder<'_>) -> Result<TableAccess, Malformed> {
+    let owner = input.optional(Decoder::u32)?;
+    let mut grants = Vec::new();
+    for _ in 0..input.count(10)? {
+        let (to, bits) = (input.u32()?, input.u32()?);
+        let rights = Rights::from_bits(bits).ok_or("a right that is not known to this version")?;
+        let ids = |input: &mut Decoder<'_>| (0..input.count(4)?).map(|_| input.u32()).collect();
+        let columns: Option<Vec<u32>> = input.optional(ids)?;
+        let filter = input.optional(Decoder::text)?.map(str::to_string);
+        grants.push(Grant { to, rights, columns, filter });
+    }
+    Ok(TableAccess { owner, grants })
 }
 
 fn encode_properties(out: &mut Encoder, schema: &TableSchema) {
@@ -624,6 +664,15 @@ fn decode_properties(
             PROPERTY_ASIDE => {
                 one.finish()?;
                 builder.aside()
+            }
+            PROPERTY_INTERNAL => {
+                one.finish()?;
+                builder.internal()
+            }
+            PROPERTY_ACCESS => {
+                let access = decode_access(&mut one)?;
+                one.finish()?;
+                builder.access(access)
             }
             other => return Err(format!("property {other} of a schema is not known to this version")),
         };

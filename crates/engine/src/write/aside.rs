@@ -7,11 +7,12 @@
 
 use super::tables;
 use crate::core::Core;
+use crate::store::snapshot::ACCOUNTS;
 use crate::{EngineError, Result};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use tickstone_model::{ModelError, TableSchema};
+use tickstone_model::{ModelError, TableSchema, is_same_name};
 
 /// What the names of tables aside begin with, in any case; a number follows.
 const BEGINNING: &str = "upload~";
@@ -102,15 +103,18 @@ pub fn aside_name_in(text: &str) -> Option<Range<usize>> {
     })
 }
 
-/// Refuses names that only tables aside can have.
+/// Refuses names that only tables aside can have, or what the database keeps for itself.
 ///
 /// # Errors
 /// [`ModelError::Name`].
 pub(crate) fn check_is_users(name: &str) -> Result<()> {
-    if aside_name_in(name).is_none_or(|found| found != (0..name.len())) {
+    let reason = if is_same_name(name, ACCOUNTS) {
+        "the database keeps users and grants under this name; take one without ~"
+    } else if aside_name_in(name).is_some_and(|found| found == (0..name.len())) {
+        "such names are those of tables that are being filled; take one without ~"
+    } else {
         return Ok(());
-    }
-    let reason = "such names are those of tables that are being filled; take one without ~";
+    };
     Err(ModelError::Name { what: "table", name: name.to_string(), reason }.into())
 }
 

@@ -12,13 +12,13 @@ use crate::core::catalog::{TableLock, TableWriter, lock_writer};
 use crate::core::{Core, RowsOf, check_rows};
 use crate::disk::checked::sync_if_there;
 use crate::paths::{TABLES_DIR, table_dir};
-use crate::store::snapshot::{Dropped, DroppedCell, Effect, Snapshot, TableSnapshot};
+use crate::store::snapshot::{ACCOUNTS, AUDIT, Dropped, DroppedCell, Effect, Snapshot, TableSnapshot};
 use crate::tape::change::{Change, encode_change};
 use crate::upkeep::saving::{remove_dropped_or_later, save_manifest_or_later};
 use crate::{EngineError, Result};
 use std::path::Path;
 use std::sync::Arc;
-use tickstone_model::{AlterTable, ModelError, SyncPolicy, TableSchema, TimeRange};
+use tickstone_model::{AlterTable, Column, ModelError, SyncPolicy, TableSchema, TimeRange, Ttl};
 
 pub(crate) fn create(core: &Core, schema: TableSchema) -> Result<()> {
     check_is_users(schema.name())?;
@@ -30,7 +30,8 @@ pub(crate) fn create_marked(core: &Core, schema: TableSchema) -> Result<u32> {
     let mut catalog = core.catalog();
     // Whether there is such a table is known only as long as the tape goes on.
     core.tape.check()?;
-    if let Some(table) = core.publisher.snapshot().table(schema.name()) {
+    let snapshot = core.publisher.snapshot();
+    if let Some(table) = snapshot.taken(schema.name()) {
         return Err(EngineError::TableExists { name: table.schema.name().to_string() });
     }
     if let Some(column) = schema.clashing_column() {
@@ -92,8 +93,61 @@ pub(crate) fn alter(core: &Core, name: &str, change: &AlterTable) -> Result<()> 
         check_is_users(name)?;
     }
     core.wait_for_rewrite(&*core.table(name)?)?;
+    alter_found(core, || core.table(name), change)
+}
+
+/// As [`alter`], the table that has this number, whatever is called as it was by now.
+pub(crate) fn alter_by_id(core: &Core, table: &TableSnapshot, change: &AlterTable) -> Result<()> {
+    let find = || {
+        let gone = || EngineError::TableGone { name: table.schema.name().to_string() };
+        core.publisher.snapshot().table_by_id(table.id).map(Arc::clone).ok_or_else(gone)
+    };
+    core.wait_for_rewrite(&*find()?)?;
+    alter_found(core, find, change)
+}
+
+/// Has the database keep the text that says who may do what, in the place of the one before.
+pub(crate) fn set_accounts(core: &Core, text: &str) -> Result<()> {
+    if core.publisher.snapshot().accounts().is_none() {
+        match create_marked(core, TableSchema::of_internal(ACCOUNTS, text)?) {
+            // Another made it meanwhile.
+            Err(EngineError::TableExists { .. }) if core.publisher.snapshot().accounts().is_some() => {}
+            done => return done.map(|_| ()),
+        }
+    }
+    let missing = || EngineError::NoSuchTable { name: ACCOUNTS.to_string() };
+    let find = || core.publisher.snapshot().internal(ACCOUNTS).map(Arc::clone).ok_or_else(missing);
+    alter_found(core, find, &AlterTable::SetView(text.to_string()))
+}
+
+/// Makes the table of the audit log, or has the one that is there keep its rows for as long and have all columns; its
+/// number.
+pub(crate) fn keep_audit(core: &Core, columns: &[Column], ttl: Option<Ttl>) -> Result<u32> {
+    let find = || {
+        let missing = || EngineError::NoSuchTable { name: AUDIT.to_string() };
+        core.publisher.snapshot().audit().map(Arc::clone).ok_or_else(missing)
+    };
+    let Ok(found) = find() else {
+        let (first, rest) = columns.split_first().ok_or(ModelError::ColumnCount { count: 0, most: 0 })?;
+        let mut schema = TableSchema::builder(AUDIT).timestamp(&first.name).internal().ttl(ttl);
+        schema = schema.column(&first.name, first.column_type).series::<&str>([]);
+        schema = rest.iter().fold(schema, |schema, column| schema.column(&column.name, column.column_type));
+        return create_marked(core, schema.build()?);
+    };
+    for column in columns.iter().filter(|column| found.schema.column_index(&column.name).is_none()) {
+        alter_found(core, find, &AlterTable::AddColumn(column.clone()))?;
+    }
+    alter_found(core, find, &AlterTable::SetTtl(ttl))?;
+    Ok(found.id)
+}
+
+fn alter_found(
+    core: &Core,
+    find: impl Fn() -> Result<Arc<TableSnapshot>>,
+    change: &AlterTable,
+) -> Result<()> {
     let catalog = core.catalog();
-    let found = core.table(name)?;
+    let found = find()?;
     let writer = catalog.writer(&found)?;
     let mut writer = lock_writer(&writer);
     // Every change of shape before this one was waited for under the same lock: unless the tape has stopped,
@@ -108,7 +162,7 @@ pub(crate) fn alter(core: &Core, name: &str, change: &AlterTable) -> Result<()> 
         check_has_no_views(core, &found)?;
     }
     let snapshot = core.publisher.snapshot();
-    if let Some(other) = snapshot.table(schema.name()).filter(|other| other.id != found.id) {
+    if let Some(other) = snapshot.taken(schema.name()).filter(|other| other.id != found.id) {
         return Err(EngineError::TableExists { name: other.schema.name().to_string() });
     }
     let change = Change::Alter { table: found.id, schema: schema.clone() };
@@ -133,9 +187,9 @@ pub(crate) fn put_in_place(core: &Core, new: u32, name: &str, replaces: bool) ->
     let mut catalog = core.catalog();
     core.tape.check()?;
     let new = core.table_by_id(new)?;
-    let old = core.publisher.snapshot().table(name).filter(|old| old.id != new.id).map(Arc::clone);
+    let old = core.publisher.snapshot().taken(name).filter(|old| old.id != new.id).map(Arc::clone);
     if let Some(old) = &old {
-        if !replaces {
+        if !replaces || old.schema.is_internal() {
             return Err(EngineError::TableExists { name: old.schema.name().to_string() });
         }
         if old.schema.view().is_some() || old.schema.materialized().is_some() {
@@ -153,7 +207,7 @@ pub(crate) fn put_in_place(core: &Core, new: u32, name: &str, replaces: bool) ->
     old_locked = old_locked.or_else(|| old_writer.as_deref().map(lock_writer));
     new_locked.check_there()?;
     let name = old.as_ref().map_or(name, |old| old.schema.name());
-    let schema = new_locked.table.schema.put_in_place(name)?;
+    let schema = new_locked.table.schema.put_in_place(name, old.as_ref().map(|old| &*old.schema))?;
     let (change, effect) = match &old {
         Some(old) => (
             Change::Replace { table: new.id, schema: schema.clone(), replaced: old.id },

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod access;
 mod closed;
 mod full;
 mod golden;
@@ -9,3 +10,4 @@ mod hold;
 mod lookup;
 mod moved;
 mod reader;
+mod streams;

@@ -5,7 +5,7 @@
 //! - the version grows by one with every change of columns, so that equal versions of a table mean the
 //!   same ids, names and types in the same places.
 
-use crate::{Column, MAX_COLUMNS, ModelError, PartitionBy, Result, TableSchema, Ttl};
+use crate::{Column, MAX_COLUMNS, ModelError, PartitionBy, Result, TableAccess, TableSchema, Ttl};
 
 /// One change of a table's shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub enum AlterTable {
     RenameTable(String),
     /// A view gets another query.
     SetView(String),
+    /// A table or a view gets another owner, or other grants.
+    SetAccess(TableAccess),
 }
 
 impl TableSchema {
@@ -44,7 +46,8 @@ impl TableSchema {
     pub fn altered(&self, change: &AlterTable) -> Result<TableSchema> {
         let mut next = self.clone();
         let of_view = matches!(change, AlterTable::SetView(_));
-        if !matches!(change, AlterTable::RenameTable(_)) && of_view != self.view.is_some() {
+        let of_any = matches!(change, AlterTable::RenameTable(_) | AlterTable::SetAccess(_));
+        if !of_any && of_view != self.view.is_some() {
             return Err(self.wrong_kind());
         }
         let of_columns = matches!(
@@ -78,6 +81,10 @@ impl TableSchema {
             }
             AlterTable::SetView(query) => {
                 next.view = Some(query.clone());
+                return Ok(next);
+            }
+            AlterTable::SetAccess(access) => {
+                next.access = access.clone();
                 return Ok(next);
             }
             AlterTable::RenameTable(name) => {

@@ -5,7 +5,8 @@ mod alter;
 pub use alter::AlterTable;
 
 use crate::{
-    Column, ColumnType, MaterializedView, ModelError, PartitionBy, Result, StreamSource, Ttl, is_same_name,
+    Column, ColumnType, MaterializedView, ModelError, PartitionBy, Result, StreamSource, TableAccess, Ttl,
+    is_same_name,
 };
 use arrow_schema::{Schema, SchemaRef};
 use std::sync::Arc;
@@ -82,6 +83,8 @@ pub struct TableSchema {
     source: Option<StreamSource>,
     materialized: Option<MaterializedView>,
     aside: bool,
+    internal: bool,
+    pub(crate) access: TableAccess,
     stored: SchemaRef,
     edge: SchemaRef,
 }
@@ -117,9 +120,20 @@ impl TableSchema {
             source: None,
             materialized: None,
             aside: false,
+            internal: false,
+            access: TableAccess::default(),
             stored,
             edge,
         })
+    }
+
+    /// The schema of what the database keeps for itself: a text that stands in the catalog as a view does, and that no
+    /// name leads to.
+    ///
+    /// # Errors
+    /// [`ModelError::Name`] where that is no name.
+    pub fn of_internal(name: impl Into<String>, text: impl Into<String>) -> Result<Self> {
+        Ok(Self { internal: true, ..Self::of_view(name, text)? })
     }
 
     /// The table's name.
@@ -191,6 +205,11 @@ impl TableSchema {
         self.aside
     }
 
+    /// Whether it is what the database keeps for itself: see [`Self::of_internal`].
+    pub fn is_internal(&self) -> bool {
+        self.internal
+    }
+
     /// The same schema as that of a table aside, under the name that stands for it meanwhile.
     ///
     /// # Errors
@@ -203,13 +222,58 @@ impl TableSchema {
         Ok(Self { name: name.to_string(), aside: true, ..self.clone() })
     }
 
-    /// The same schema as that of a table in its place, under its name.
+    /// The same schema as that of a table in its place, under its name; with the owner and the grants of the one that it
+    /// replaces there.
     ///
     /// # Errors
     /// [`ModelError::Name`].
-    pub fn put_in_place(&self, name: &str) -> Result<Self> {
+    pub fn put_in_place(&self, name: &str, replaced: Option<&TableSchema>) -> Result<Self> {
         check_name("table", name)?;
-        Ok(Self { name: name.to_string(), aside: false, ..self.clone() })
+        let mut access = replaced.unwrap_or(self).access.clone();
+        if let Some(replaced) = replaced {
+            access.grants.retain_mut(|grant| {
+                let Some(columns) = &mut grant.columns else { return true };
+                // Those of the same names; another column may have the number.
+                let name = |id: &u32| Some(&replaced.columns[replaced.column_of_id(*id)?].name);
+                let id = |name: &String| Some(self.column_id(self.column_index(name)?));
+                *columns = columns.iter().filter_map(name).filter_map(id).collect();
+                columns.sort_unstable();
+                !columns.is_empty()
+            });
+        }
+        Ok(Self { name: name.to_string(), aside: false, access, ..self.clone() })
+    }
+
+    /// The same schema with some of its columns, by their places in ascending order; nothing that refers to others stays.
+    #[must_use]
+    pub fn only(&self, columns: &[usize]) -> Self {
+        let place = |column: &usize| columns.iter().position(|kept| kept == column);
+        let places = |of: &[usize]| of.iter().filter_map(place).collect();
+        let all_there = self.dedup.iter().all(|column| columns.contains(column));
+        let mut only = Self {
+            columns: columns.iter().map(|column| self.columns[*column].clone()).collect(),
+            ids: columns.iter().map(|column| self.ids[*column]).collect(),
+            timestamp: self.timestamp.as_ref().and_then(place),
+            series: places(&self.series),
+            dedup: if all_there { places(&self.dedup) } else { Vec::new() },
+            indexed: places(&self.indexed),
+            access: TableAccess::default(),
+            ..self.clone()
+        };
+        only.rebuild_arrow();
+        only
+    }
+
+    /// Who owns it, and who else may do what with it.
+    pub fn access(&self) -> &TableAccess {
+        &self.access
+    }
+
+    /// The same schema with an owner.
+    #[must_use]
+    pub fn owned_by(&self, owner: Option<u32>) -> Self {
+        let access = TableAccess { owner, ..self.access.clone() };
+        Self { access, ..self.clone() }
     }
 
     /// Grows by one with every change of columns, from 0.
@@ -288,6 +352,8 @@ pub struct TableSchemaBuilder {
     source: Option<StreamSource>,
     materialized: Option<MaterializedView>,
     aside: bool,
+    internal: bool,
+    access: TableAccess,
     identity: Option<Identity>,
 }
 
@@ -386,6 +452,21 @@ impl TableSchemaBuilder {
         self
     }
 
+    /// Makes it the schema of what the database keeps for itself, where it is that of a view: see
+    /// [`TableSchema::of_internal`].
+    #[must_use]
+    pub fn internal(mut self) -> Self {
+        self.internal = true;
+        self
+    }
+
+    /// Says who owns it, and who else may do what with it.
+    #[must_use]
+    pub fn access(mut self, access: TableAccess) -> Self {
+        self.access = access;
+        self
+    }
+
     /// Sets the ids of the columns, the smallest id never used and the version: those of a schema that was
     /// written down. Without, ids are the columns' places.
     #[must_use]
@@ -405,7 +486,8 @@ impl TableSchemaBuilder {
     pub fn build(self) -> Result<TableSchema> {
         check_name("table", &self.name)?;
         if let (Some(query), true) = (&self.view, self.columns.is_empty()) {
-            return TableSchema::of_view(self.name, query.as_str());
+            let schema = TableSchema::of_view(self.name, query.as_str())?;
+            return Ok(TableSchema { internal: self.internal, access: self.access, ..schema });
         }
         if self.columns.is_empty() || self.columns.len() > MAX_COLUMNS {
             return Err(ModelError::ColumnCount { count: self.columns.len(), most: MAX_COLUMNS });
@@ -434,7 +516,18 @@ impl TableSchemaBuilder {
         let indexed = indexed_columns(columns, &self.indexed)?;
         let identity = checked_identity(self.identity, columns.len())?;
         let (stored, edge) = arrow_schemas(columns);
-        let TableSchemaBuilder { name, columns, sync, ttl, source, materialized, aside, .. } = self;
+        let TableSchemaBuilder {
+            name,
+            columns,
+            sync,
+            ttl,
+            source,
+            materialized,
+            aside,
+            internal,
+            access,
+            ..
+        } = self;
         let Identity { ids, next_id, version } = identity;
         let schema = TableSchema {
             name,
@@ -453,6 +546,8 @@ impl TableSchemaBuilder {
             source,
             materialized,
             aside,
+            internal,
+            access,
             stored,
             edge,
         };

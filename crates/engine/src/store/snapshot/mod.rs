@@ -52,6 +52,12 @@ use tickstone_model::{TableSchema, TimeRange};
 /// Most parts of a table that are opened before they are wanted: a process may map 65,530 files (Linux).
 const OPENED_PARTS_MAX: usize = 8192;
 
+/// What the text that says who may do what is called.
+pub(crate) const ACCOUNTS: &str = "internal~accounts";
+
+/// What the table of the audit log is called.
+pub(crate) const AUDIT: &str = "audit";
+
 /// Every table as it was at one position of the tape.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -73,10 +79,37 @@ impl Snapshot {
 
     /// The table of this name: the same spelling first, then any case.
     pub fn table(&self, name: &str) -> Option<&Arc<TableSnapshot>> {
+        self.tables.named(name).filter(|table| !table.schema.is_internal())
+    }
+
+    /// Who may connect and what each may do, where anybody said so: the text is that of the view
+    /// ([`TableSchema::view`]). The same schema is the same text.
+    pub fn accounts(&self) -> Option<&Arc<TableSchema>> {
+        self.internal(ACCOUNTS).map(|table| &table.schema)
+    }
+
+    /// The audit log, where one was ever kept. No name leads to it: only [`Engine::keep_audit`](crate::Engine::keep_audit)
+    /// gives the number under which rows are added, and nothing changes or drops them before their time to live ends.
+    pub fn audit(&self) -> Option<&Arc<TableSnapshot>> {
+        self.internal(AUDIT)
+    }
+
+    /// Whether the database keeps something for itself under this name, in any case, so that no table can have it.
+    pub fn keeps(&self, name: &str) -> bool {
+        self.taken(name).is_some_and(|table| table.schema.is_internal())
+    }
+
+    /// What the database keeps for itself under a name.
+    pub(crate) fn internal(&self, name: &str) -> Option<&Arc<TableSnapshot>> {
+        self.tables.spelled(name).filter(|table| table.schema.is_internal())
+    }
+
+    /// Whatever has a name, in any case, also what the database keeps for itself.
+    pub(crate) fn taken(&self, name: &str) -> Option<&Arc<TableSnapshot>> {
         self.tables.named(name)
     }
 
-    /// All tables, by name.
+    /// All tables, by name; what the database keeps for itself is among them.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSnapshot>> {
         self.tables.iter()
     }
@@ -94,6 +127,23 @@ impl Snapshot {
     /// The materialized views that read a table.
     pub fn views_of(&self, table: &str) -> impl Iterator<Item = &Arc<TableSnapshot>> {
         self.tables.views_of(table).iter().filter_map(|(_, id)| self.tables.get(*id))
+    }
+
+    /// The same state as somebody sees it who may not see all of it: tables that are hidden have no name here, and others
+    /// have some of their columns and no rows. Their numbers lead to them as before.
+    #[must_use]
+    pub fn seen(&self, sees: &dyn Fn(&TableSnapshot) -> Sight) -> Self {
+        let mut tables = self.tables.clone();
+        let mut hidden = Vec::new();
+        for table in self.tables() {
+            match sees(table) {
+                Sight::Whole => {}
+                Sight::Hidden => hidden.push(table.id),
+                Sight::Shape(schema) => tables.reshape(table.id, schema),
+            }
+        }
+        tables.hide(&hidden);
+        Self { tables, ..self.clone() }
     }
 
     /// The tables that have rows in memory.
@@ -118,6 +168,17 @@ impl Snapshot {
     pub fn recent_bytes(&self) -> usize {
         self.tables.recent_bytes()
     }
+}
+
+/// What somebody sees of a table.
+#[derive(Debug, Clone)]
+pub enum Sight {
+    /// All of it.
+    Whole,
+    /// That it is there, with a schema of some of its columns ([`TableSchema::only`]).
+    Shape(Arc<TableSchema>),
+    /// Nothing.
+    Hidden,
 }
 
 /// One table as it was at one position.

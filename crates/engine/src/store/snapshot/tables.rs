@@ -6,8 +6,9 @@
 //! - `hot` and `recent_bytes` are those of the tables, after every change.
 
 use super::TableSnapshot;
+use crate::store::dictionary::Dictionary;
 use std::sync::Arc;
-use tickstone_model::is_same_name;
+use tickstone_model::{Column, ColumnType, TableSchema, is_same_name};
 
 const CHUNK_TABLES: usize = 32;
 
@@ -49,6 +50,12 @@ impl Tables {
         self.get(id)
     }
 
+    /// The table of this name, spelled so.
+    pub(super) fn spelled(&self, name: &str) -> Option<&Arc<TableSnapshot>> {
+        let index = self.names.binary_search_by(|(other, _)| other.as_str().cmp(name)).ok()?;
+        self.get(self.names[index].1)
+    }
+
     /// The materialized views that read the table of this name.
     pub(super) fn views_of(&self, table: &str) -> &[(String, u32)] {
         let first = self.views.partition_point(|(base, _)| base.as_str() < table);
@@ -85,6 +92,24 @@ impl Tables {
         let (after, is_hot) = (table.recent_bytes(), table.partitions.is_hot());
         self.count(id, before, after, is_hot);
         Some(result)
+    }
+
+    /// Takes the names of tables away; `hidden` is their ids.
+    pub(super) fn hide(&mut self, hidden: &[u32]) {
+        if !hidden.is_empty() {
+            Arc::make_mut(&mut self.names).retain(|(_, id)| !hidden.contains(id));
+            Arc::make_mut(&mut self.views).retain(|(_, id)| !hidden.contains(id));
+        }
+    }
+
+    /// Has a table look like an empty one of another schema.
+    pub(super) fn reshape(&mut self, id: u32, schema: Arc<TableSchema>) {
+        self.change(id, |table| {
+            let is_symbol = |column: &Column| column.column_type == ColumnType::Symbol;
+            let empty = |column| is_symbol(column).then(Arc::<Dictionary>::default);
+            let dictionaries = schema.columns().iter().map(empty).collect();
+            *table = TableSnapshot { schema, dictionaries, ..Arc::unwrap_or_clone(table.without_rows()) };
+        });
     }
 
     fn count(&mut self, id: u32, before: usize, after: usize, is_hot: bool) {
