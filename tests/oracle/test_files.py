@@ -523,6 +523,26 @@ def test_buffers_that_claim_too_much_are_an_error(made: random.Random, tmp_path:
             db.import_file(tmp_path / "d.arrow", "d", progress=False)
 
 
+def test_bodies_that_claim_too_much_are_an_error(made: random.Random, tmp_path: Path) -> None:
+    """Arrow's reader allocates the length that a file's footer claims for a body, and ends the process where it cannot."""
+    pa.feather.write_feather(rows(made, 200), tmp_path / "t.arrow", compression="uncompressed")
+    whole = bytearray((tmp_path / "t.arrow").read_bytes())
+    batch = pa.ipc.open_file(pa.BufferReader(bytes(whole))).get_batch(0)
+    lengths = [at for at in range(len(whole) - 8) if batch.nbytes <= int.from_bytes(whole[at : at + 8], "little") < len(whole)]
+    assert lengths
+    with opened(tmp_path) as db:
+        refused = 0
+        for at in lengths:
+            damaged = whole[:]
+            damaged[at + made.choice([5, 6])] = made.randrange(1, 256)
+            (tmp_path / "d.arrow").write_bytes(damaged)
+            try:
+                db.sql(f"SELECT count(*) FROM '{tmp_path}/d.arrow'").fetchall()
+            except tickstone.Error as error:
+                refused += "claims to end at byte" in str(error)
+        assert refused
+
+
 def test_damaged_parquet_is_no_import(made: random.Random, tmp_path: Path) -> None:
     pa.parquet.write_table(rows(made, 200), tmp_path / "t.parquet")
     whole = (tmp_path / "t.parquet").read_bytes()
