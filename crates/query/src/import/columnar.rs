@@ -1,7 +1,7 @@
 //! Parquet and Arrow IPC files into a load: batches decoded on a thread of their own, cast to the
 //! table's types.
 
-use super::claims::check_file;
+use super::claims::{MAGIC, check_file};
 use super::int96::{PastTime, past_time};
 use super::shape::{FileField, FileFields, Role, Shape, column_names};
 use super::source::RawFile;
@@ -188,12 +188,12 @@ fn open(path: &Path, format: FileFormat, rows: usize) -> Result<(SchemaRef, Batc
         let (schema, reader) = opened.map_err(failed)?;
         return Ok((schema, Box::new(Caught(reader))));
     }
-    check_file(&mut file).map_err(failed)?;
-    if is_ipc_file(&mut file, path)? {
+    let is_file = is_ipc_file(&mut file, path)?;
+    check_file(&mut file, is_file).map_err(failed)?;
+    if is_file {
         let reader = caught(|| FileReader::try_new_buffered(file, None)).map_err(failed)?;
         return Ok((reader.schema(), Box::new(Caught(reader))));
     }
-    refuse_long_message(&mut file, path)?;
     let reader = caught(|| StreamReader::try_new(BufReader::new(file), None)).map_err(failed)?;
     Ok((reader.schema(), Box::new(Caught(reader))))
 }
@@ -222,27 +222,11 @@ fn undecodable(path: &Path, format: FileFormat, error: &dyn std::fmt::Display) -
 }
 
 fn is_ipc_file(file: &mut File, path: &Path) -> Result<bool> {
-    const MAGIC: &[u8; 6] = b"ARROW1";
     let failed = |source| ImportError::Read { path: path.to_path_buf(), source };
     let mut head = Vec::new();
     file.take(MAGIC.len() as u64).read_to_end(&mut head).map_err(failed)?;
     file.rewind().map_err(failed)?;
     Ok(head == MAGIC)
-}
-
-/// Refuses a stream whose first message would be longer than the file: its reader makes room for what is claimed.
-fn refuse_long_message(file: &mut File, path: &Path) -> Result<()> {
-    let failed = |source| ImportError::Read { path: path.to_path_buf(), source };
-    let mut head = [0_u8; 8];
-    let read = file.read(&mut head).map_err(failed)?;
-    file.rewind().map_err(failed)?;
-    let word = |at: usize| i32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let claimed = if word(0) == -1 { word(4) } else { word(0) };
-    let bytes = file.metadata().map_err(failed)?.len();
-    match u64::try_from(claimed) {
-        Ok(claimed) if claimed <= bytes && read == head.len() => Ok(()),
-        _ => Err(undecodable(path, FileFormat::Arrow, &"its first message does not end in it")),
-    }
 }
 
 /// Refuses a file with times that no TIMESTAMP is, where its reader would make others of them.

@@ -1,10 +1,11 @@
-//! Conditions: carried down through a plan, but not below an aggregate that gives a row of no rows; and bracketed so that
-//! many of them are a tree of little depth.
+//! Conditions: carried down through a plan, but not below an aggregate that gives a row of no rows, nor below a barrier
+//! where they may fail; and bracketed so that many of them are a tree of little depth.
 //!
 //! DataFusion 55.2 carries a condition below an aggregate if all its columns are among the groups': also one without
 //! columns, such as `x = 2` over `SELECT 1 AS x, count(*) …`. Below an aggregate without groups, or with an empty set of
 //! them (ROLLUP, CUBE), it takes all rows away and the total of none is left.
 
+use super::barrier;
 use super::read_twice::node::is_common;
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
@@ -47,6 +48,9 @@ impl OptimizerRule for CarryDown {
         // Others read the rows too.
         if is_common(input) {
             return Ok(Transformed::no(plan));
+        }
+        if let Some(carried) = barrier::carried(&conditions, input) {
+            return carried.map(Transformed::yes);
         }
         if !has_total(input) {
             return self.0.rewrite(plan, config);

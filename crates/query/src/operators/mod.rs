@@ -22,6 +22,7 @@
 
 mod arrival;
 mod asof;
+mod barrier;
 mod below;
 mod claims;
 mod conditions;
@@ -70,6 +71,7 @@ mod unkeyed;
 mod window;
 mod workers;
 
+pub(crate) use barrier::raised;
 pub(crate) use fill::exec::MAX_FILLED_ROWS;
 pub(crate) use sample::exec::SampleByExec;
 
@@ -79,6 +81,7 @@ use crate::rules::bounds::WideFrames;
 use crate::rules::clocks::Clocks;
 use crate::rules::correlated::Correlated;
 use crate::rules::correlated_keys::CorrelatedKeys;
+use crate::rules::decoded::Decoded;
 use crate::rules::dependent::Dependent;
 use crate::rules::disjoint::DisjointLists;
 use crate::rules::floats::OneNanOneZero;
@@ -196,6 +199,7 @@ fn with_our_rules(
         rules[at] = Arc::new(carried);
     }
     let place = at.map_or(rules.len(), |at| at + 1);
+    rules.insert(place, Arc::new(barrier::Lowered));
     rules.insert(place, Arc::new(joins::pushdown::PushFilterBelowJoin));
     rules.insert(place, Arc::new(sample::pushdown::PushFilterBelowBuckets));
     rules.push(Arc::new(conditions::Balanced));
@@ -203,6 +207,7 @@ fn with_our_rules(
     rules.push(Arc::new(eager::GroupBelowJoin));
     rules.push(Arc::new(late::rule::ReadLate));
     rules.push(Arc::new(ordered_once::OrderedOnce));
+    rules.push(Arc::new(Decoded));
     // It takes a join away of whose columns only a LATERAL query reads some, which it does not look into.
     let place_of = |name: &str| rules.iter().position(|rule| rule.name() == name);
     let joins = place_of(EliminateJoin::new().name());

@@ -8,6 +8,7 @@ pub(crate) mod clocks;
 pub(crate) mod correlated;
 pub(crate) mod correlated_keys;
 pub(crate) mod dates;
+pub(crate) mod decoded;
 pub(crate) mod dependent;
 pub(crate) mod disjoint;
 pub(crate) mod floats;

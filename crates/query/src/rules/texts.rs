@@ -240,6 +240,11 @@ fn function(which: Which) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(TextFunction { which, signature }))
 }
 
+/// Whether a function stands in the place of a cast of a text.
+pub(crate) fn is_cast_of_text(function: &ScalarUDF) -> bool {
+    function.inner().downcast_ref::<TextFunction>().is_some()
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TextFunction {
     which: Which,
