@@ -8,5 +8,5 @@ pub(crate) use tickstone_engine::aside_name_in;
 
 /// The tables and views of a snapshot that are everybody's, by name: those that lists show.
 pub fn listed(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<TableSnapshot>> {
-    snapshot.tables().filter(|table| !table.schema().is_aside())
+    snapshot.tables().filter(|table| !table.schema().is_aside() && !table.schema().is_internal())
 }

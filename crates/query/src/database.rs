@@ -1,5 +1,9 @@
 //! [`Database`]: the one way in for the server, the command line and every binding.
 
+use crate::access::accounts::Accounts;
+use crate::access::standing::Standing;
+use crate::access::{Held, Now, Who};
+use crate::audit::Auditor;
 use crate::dialect::Statement;
 use crate::error::{QueryError, Result};
 use crate::functions::user::{Function, FunctionSet, UserFunctions};
@@ -9,6 +13,7 @@ use crate::paths::Allowed;
 use crate::plans::PlanCache;
 use crate::refresher::Refresher;
 use crate::running::{self, RunningStatements};
+use crate::shares::{STACK_BYTES, Shares};
 use crate::state;
 use crate::system::SystemCatalog;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -16,7 +21,7 @@ use datafusion::execution::SessionState;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 use sysinfo::System;
 use tickstone_engine::disk::{Disk, MemoryDisk};
@@ -88,8 +93,12 @@ struct Shared {
     functions: UserFunctions,
     running: Arc<RunningStatements>,
     system: OnceLock<Arc<dyn SystemCatalog>>,
+    auditor: RwLock<Option<Arc<dyn Auditor>>>,
     shown_settings: OnceLock<Vec<ShownSetting>>,
     files: OnceLock<Allowed>,
+    accounts: Arc<Held>,
+    shares: Shares,
+    threads: usize,
     /// `None` only while dropped.
     runtime: Option<Runtime>,
 }
@@ -178,7 +187,7 @@ impl Database {
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("tickstone-query")
-            .thread_stack_size(8 << 20)
+            .thread_stack_size(STACK_BYTES)
             .enable_all()
             .build()
             .map_err(|error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}")))?;
@@ -187,7 +196,8 @@ impl Database {
         let state = state::base(threads, memory_bytes)?;
         let schemas = MarkedSchemas::default();
         let (plans, functions) = (PlanCache::default(), UserFunctions::default());
-        let host = Host::start(engine)?;
+        let accounts = Arc::<Held>::default();
+        let host = Host::start(engine, Arc::clone(&accounts))?;
         let (running, system, shown_settings) = (Arc::default(), OnceLock::new(), OnceLock::new());
         let shared = Shared {
             host,
@@ -198,8 +208,12 @@ impl Database {
             functions,
             running,
             system,
+            auditor: RwLock::default(),
             shown_settings,
             files: OnceLock::new(),
+            accounts,
+            shares: Shares::default(),
+            threads,
             runtime: Some(runtime),
         };
         Ok(Self { refresher: Arc::default(), shared: Arc::new(shared) })
@@ -246,9 +260,55 @@ impl Database {
         Ok(self.engine().snapshot())
     }
 
+    /// The users and roles as a snapshot has them; `None` where there never was one.
+    ///
+    /// # Errors
+    /// Where this build cannot read them.
+    pub(crate) fn accounts(&self, snapshot: &Snapshot) -> Result<Option<Arc<Now>>> {
+        self.shared.accounts.of(snapshot)
+    }
+
+    /// The users and roles as they were read last.
+    pub(crate) fn held_accounts(&self) -> &Held {
+        &self.shared.accounts
+    }
+
+    /// Changes the users and roles: all of the change or nothing.
+    ///
+    /// # Errors
+    /// Those of the change, and of the engine.
+    pub(crate) fn change_accounts<T>(&self, change: impl FnOnce(&mut Accounts) -> Result<T>) -> Result<T> {
+        self.shared.accounts.change(self.engine(), change)
+    }
+
+    /// What a user may do; `None` where that is everything.
+    ///
+    /// # Errors
+    /// Where there is no such user any longer, or the token they came with is none.
+    pub(crate) fn standing(&self, snapshot: &Snapshot, who: &Who) -> Result<Option<Arc<Standing>>> {
+        if snapshot.accounts().is_none() && who.is_nobody() {
+            return Ok(None);
+        }
+        let now = self.accounts(snapshot)?.unwrap_or_default();
+        if who.is_nobody() {
+            return if now.accounts.has_users() { Err(now.nobody()) } else { Ok(None) };
+        }
+        let standing = now.standing(who)?;
+        Ok(Some(standing).filter(|standing| !standing.is_admin()))
+    }
+
     /// Adds the tables and functions of another system's catalog, which sessions that begin from now on know; once.
     pub fn set_system(&self, system: Arc<dyn SystemCatalog>) {
         let _ = self.shared.system.set(system);
+    }
+
+    /// Has somebody keep what is told of those who use the database from now on, or nobody.
+    pub fn set_auditor(&self, auditor: Option<Arc<dyn Auditor>>) {
+        *self.shared.auditor.write().unwrap_or_else(PoisonError::into_inner) = auditor;
+    }
+
+    pub(crate) fn auditor(&self) -> Option<Arc<dyn Auditor>> {
+        self.shared.auditor.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Has SHOW CONFIG show these settings after its own; once.
@@ -352,6 +412,16 @@ impl Database {
     /// The threads that run queries.
     pub fn runtime(&self) -> &Runtime {
         self.shared.runtime.as_ref().expect("taken only when the last handle is dropped")
+    }
+
+    /// What is kept of each user.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shared.shares
+    }
+
+    /// How many threads run queries.
+    pub(crate) fn query_threads(&self) -> usize {
+        self.shared.threads
     }
 
     pub(crate) fn options(&self) -> &DatabaseOptions {

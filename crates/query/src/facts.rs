@@ -298,6 +298,7 @@ const fn tireless(node: Node) -> Node {
 /// Our nodes, then DataFusion's.
 const NODES: &[Node] = &[
     tireless(kept("AsOfJoinExec")),
+    kept("BarrierExec"),
     kept("BarsExec"),
     passing("CommonRowsExec"),
     tireless(kept("FillExec")),

@@ -4,6 +4,7 @@
 //! What a process that ended left aside was dropped by the engine when it opened. The thread of materialized views runs
 //! statements; it is the database's ([`crate::refresher`]), once for all its handles.
 
+use crate::access::Held;
 use crate::derived::{Derived, Progress};
 use crate::error::Result;
 use crate::live::Hub;
@@ -18,12 +19,12 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts what runs over an engine that was just opened.
+    /// Starts what runs over an engine that was just opened, for those who own it.
     ///
     /// # Errors
     /// Where the system has no thread left.
-    pub(crate) fn start(engine: Engine) -> Result<Self> {
-        let host = Self { engine, derived: Derived::default(), hub: Arc::default() };
+    pub(crate) fn start(engine: Engine, accounts: Arc<Held>) -> Result<Self> {
+        let host = Self { engine, derived: Derived::new(accounts), hub: Arc::default() };
         host.parse_streams()?;
         Ok(host)
     }

@@ -8,14 +8,17 @@
 //!
 //! Enter at [`Database`], which the server, the command line and every binding open.
 
+mod access;
 pub mod append;
 mod arrays;
 mod aside;
+pub mod audit;
 mod cast;
 mod database;
 mod derived;
 pub mod designated;
 pub mod dialect;
+mod entrance;
 mod error;
 pub mod export;
 mod facts;
@@ -41,6 +44,7 @@ mod running;
 pub mod scan;
 mod session;
 mod settings;
+mod shares;
 mod stack;
 mod state;
 mod statements;
@@ -51,12 +55,14 @@ mod texts;
 mod together;
 mod wanted;
 
+pub use access::{Limits, Verifier, is_same, random_text};
 pub use aside::{Aside, listed};
 pub use database::{Database, DatabaseOptions, ShownSetting, WeakDatabase};
 /// Arrow, in the version that rows and the arguments of functions are in.
 pub use datafusion::arrow;
 /// What the functions of a [`SystemCatalog`] are made with.
 pub use datafusion::{error::DataFusionError, logical_expr};
+pub use entrance::Access;
 pub use error::{ErrorKind, QueryError, Result, SqlState, type_name};
 pub use frame::Frame;
 pub use functions::CLOCK_KEY;
@@ -67,5 +73,6 @@ pub use parameters::{ParameterValue, Parameters, widen_floats};
 pub use provider::SnapshotTable;
 pub use running::{HeldRows, QueryProgress, WaitingRows};
 pub use session::{Description, Outcome, Session};
+pub use shares::Threads;
 pub use system::SystemCatalog;
 pub use texts::{array_elements, parse_bytes, parse_size, without_exponent};

@@ -4,6 +4,7 @@
 
 use crate::database::Database;
 use crate::dialect::{CopySource, Statement};
+use crate::entrance::Access;
 use crate::error::{QueryError, Result};
 use crate::running::QueryProgress;
 use crate::session::{Outcome, Session, elsewhere};
@@ -19,12 +20,19 @@ use tickstone_engine::Engine;
 /// What planning takes of a byte of a query's text: 3.1 GB were measured for 8 MB of numbers after IN.
 const PLANNED: usize = 384;
 
-impl Database {
-    /// A new session: its own transaction and settings.
+impl Access {
+    /// A new session of the user's.
     pub fn session(&self) -> Session {
         // Where no thread can be had, views are worked out by whoever reads them.
-        let _ = statements::keep_views(self);
-        Session::new(self, statements::table_functions)
+        let _ = statements::keep_views(&self.database);
+        Session::new(&self.database, self.who.clone(), self.origin, statements::table_functions)
+    }
+}
+
+impl Database {
+    /// A new session of its owner's: its own transaction and settings.
+    pub fn session(&self) -> Session {
+        Access::of_owner(self).session()
     }
 }
 
@@ -49,6 +57,8 @@ impl Session {
     }
 
     async fn run_listed(&mut self, statement: Statement, text: Option<Arc<str>>) -> Result<Outcome> {
+        // What it says is a secret.
+        let text = text.filter(|_| !statement.has_secret());
         let entered = self.database.running().enter(&statement, text, &self.memory);
         self.running = entered.as_ref().map(|entered| Arc::clone(entered.one()));
         let done = OnEnoughStack::new(self.run_entered(statement)).await;
@@ -88,7 +98,7 @@ impl Session {
             return Ok(None);
         }
         let begun = Instant::now();
-        self.pinned.renew();
+        self.renew()?;
         self.states.know(self.database.user_functions())?;
         let Some(known) = self.known_text(text) else { return Ok(None) };
         self.states.begin();
@@ -156,10 +166,11 @@ impl Session {
     }
 
     async fn carry_out_now(&mut self, mut statement: Statement) -> Result<Outcome> {
-        self.pinned.renew();
+        self.renew()?;
         self.states.know(self.database.user_functions())?;
         self.states.begin();
         self.name_temporaries(&mut statement)?;
+        self.check_rights(&statement)?;
         if self.prepare(&mut statement).await? || !self.temporaries.is_empty() {
             // What is stored of a view, and which values a PIVOT finds, differs from snapshot to snapshot; a table of the
             // session's own is no other's.
@@ -195,7 +206,7 @@ impl Session {
     /// # Errors
     /// Where there is no such table.
     pub fn rows_of(&self, source: CopySource) -> Result<Statement> {
-        self.pinned.renew();
+        self.renew()?;
         let source = match source {
             CopySource::Table { name, columns } => {
                 CopySource::Table { name: self.stored_name(&name), columns }

@@ -15,7 +15,7 @@
 mod cast;
 mod shape;
 
-use crate::Database;
+use crate::Access;
 use crate::aside::Aside;
 use crate::error::{QueryError, Result};
 use arrow_schema::ArrowError;
@@ -23,8 +23,9 @@ use cast::Columns;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use std::sync::Arc;
+use std::time::Duration;
 use tickstone_engine::{Engine, EngineError};
-use tickstone_model::{PartitionBy, SyncPolicy, TableSchema};
+use tickstone_model::{PartitionBy, Rights, SyncPolicy, TableSchema};
 
 /// Rows from which an append writes parts directly instead of through the tape.
 const BULK_ROWS_MIN: usize = 1 << 18;
@@ -64,21 +65,41 @@ impl AppendRequest {
     }
 }
 
-/// Appends batches of `schema` in one commit; how many rows.
+/// Appends batches of `schema` in one commit; how many rows. A table that is made is the user's.
 ///
 /// # Errors
-/// Where the rows do not fit the table or it is missing, where `batches` fails, and those of the engine.
+/// Where the user may not append, or make the table, where the rows do not fit the table or it is missing, where
+/// `batches` fails, and those of the engine.
 /// Nothing is stored then. A table that is made for the rows is seen once they are in it; where another of its name came
 /// meanwhile, they are refused.
 pub fn append(
-    database: &Database,
+    access: &Access,
     request: &AppendRequest,
     schema: &SchemaRef,
     batches: impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>>,
 ) -> Result<u64> {
-    let engine = database.engine();
+    let appended = appended(access, request, schema, batches);
+    match &appended {
+        // What goes aside is told of by whoever puts it in its place.
+        Ok(rows) if request.aside.is_none() => access.tell_added(&request.table, *rows),
+        Ok(_) => {}
+        Err(error) => access.tell("INGEST", request.table.as_str().into(), 0, Duration::ZERO, Some(error)),
+    }
+    let rows = appended?;
+    std::thread::sleep(access.wait_for(rows).unwrap_or_default());
+    Ok(rows)
+}
+
+fn appended(
+    access: &Access,
+    request: &AppendRequest,
+    schema: &SchemaRef,
+    batches: impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>>,
+) -> Result<u64> {
+    access.check_audit()?;
+    let engine = access.database().engine();
     let mut batches = batches.peekable();
-    let known = table(engine, &request.table);
+    let known = access.table(Rights::INSERT, &request.table)?;
     if let Some(table) = &known {
         shape::check_wishes(table, request)?;
         return store(engine, table, request.sync, schema, batches);
@@ -87,8 +108,9 @@ pub fn append(
         let missing = QueryError::from(EngineError::NoSuchTable { name: request.table.clone() });
         return Err(missing.hint("create it first, or append with create"));
     }
+    access.may_everywhere(Rights::CREATE)?;
     let sample = batches.peek().and_then(|first| first.as_ref().ok());
-    let made = shape::table_of(request, schema, sample)?;
+    let made = shape::table_of(request, schema, sample)?.owned_by(access.owner());
     let aside =
         request.aside.as_ref().map_or_else(|| engine.aside().map(Arc::new), |aside| Ok(Arc::clone(aside)))?;
     let beside = Arc::new(made.put_aside(aside.name())?);
@@ -103,10 +125,6 @@ pub fn append(
         })?;
     }
     Ok(rows)
-}
-
-fn table(engine: &Engine, name: &str) -> Option<Arc<TableSchema>> {
-    engine.snapshot().table(name).map(|table| Arc::clone(table.schema()))
 }
 
 /// Stores rows in a transaction while they are few, in a bulk load once they are many.
@@ -155,9 +173,9 @@ impl Appender {
     /// An appender for a table of the database.
     ///
     /// # Errors
-    /// Where there is no such table, or as [`Self::new`].
-    pub fn to_table(database: &Database, name: &str, schema: &SchemaRef) -> Result<Self> {
-        let table = table(database.engine(), name);
+    /// Where there is no such table, the user may not append to it, or as [`Self::new`].
+    pub fn to_table(access: &Access, name: &str, schema: &SchemaRef) -> Result<Self> {
+        let table = access.table(Rights::INSERT, name)?;
         let missing = || EngineError::NoSuchTable { name: name.to_string() };
         Self::new(table.ok_or_else(missing)?, schema)
     }

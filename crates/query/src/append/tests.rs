@@ -1,5 +1,5 @@
 use super::{AppendRequest, append};
-use crate::{Database, DatabaseOptions, ErrorKind};
+use crate::{Access, Database, DatabaseOptions, ErrorKind};
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, StringViewArray,
     TimestampMicrosecondArray, TimestampNanosecondArray, TimestampSecondArray, new_null_array,
@@ -32,7 +32,7 @@ fn creating() -> AppendRequest {
 }
 
 fn appended(database: &Database, request: &AppendRequest, batch: &RecordBatch) -> crate::Result<u64> {
-    append(database, request, &batch.schema(), [Ok(batch.clone())].into_iter())
+    append(&Access::of_owner(database), request, &batch.schema(), [Ok(batch.clone())].into_iter())
 }
 
 /// Checks that a batch is refused with these words and leaves the table as it was.

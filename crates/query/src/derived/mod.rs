@@ -14,6 +14,7 @@
 
 mod parse;
 
+use crate::access::{Held, Source};
 use crate::error::{QueryError, Result};
 use datafusion::arrow::array::{
     ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
@@ -41,8 +42,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const RETRY: Duration = Duration::from_millis(500);
 
 /// The threads of the tables that are parsed from streams.
-#[derive(Default)]
 pub(crate) struct Derived {
+    accounts: Arc<Held>,
     threads: Mutex<BTreeMap<String, Running>>,
 }
 
@@ -72,6 +73,11 @@ pub(crate) struct Progress {
 }
 
 impl Derived {
+    /// Those of a database with these users.
+    pub(crate) fn new(accounts: Arc<Held>) -> Self {
+        Self { accounts, threads: Mutex::default() }
+    }
+
     fn threads(&self) -> MutexGuard<'_, BTreeMap<String, Running>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,7 +98,8 @@ impl Derived {
             }
             let (state, key) = (Arc::new(State::default()), source.key.clone());
             let thread = std::thread::Builder::new().name(format!("from-{}", source.stream));
-            let work = Work { engine: engine.clone(), source, state: Arc::clone(&state) };
+            let accounts = Arc::clone(&self.accounts);
+            let work = Work { engine: engine.clone(), accounts, source, state: Arc::clone(&state) };
             let started = thread.spawn(move || work.run());
             let thread = started.map_err(|error| {
                 QueryError::new(ErrorKind::Report, format!("cannot start a thread for '{table}': {error}"))
@@ -176,6 +183,7 @@ fn progress_of(engine: &Engine, key: &str) -> tickstone_engine::Result<u64> {
 /// What a thread does for one table.
 struct Work {
     engine: Engine,
+    accounts: Arc<Held>,
     source: StreamSource,
     state: Arc<State>,
 }
@@ -241,6 +249,8 @@ impl Work {
         // It may be another by now than before the documents came.
         let Some(table) = self.table() else { return Ok(Step::Gone) };
         check_free(&self.engine, table.schema().name())?;
+        let stream = Source::Stream(&self.source.stream);
+        self.accounts.check_owner(&self.engine.snapshot(), table.schema(), stream)?;
         // Its columns may have other names by now.
         let source = table.schema().source().unwrap_or(&self.source);
         let parsed = parse::parse(source, table.schema(), &found);

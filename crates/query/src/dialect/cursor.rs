@@ -24,6 +24,7 @@ pub(super) fn statements(sql: &str) -> Result<Vec<Tokens>> {
             .hint("a quote or comment that is opened must be closed")
     })?;
     all.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    super::view::refuse_rightful(&all)?;
     let mut end = Position::default();
     let ends = all.iter().filter(|token| token.token == Token::SemiColon).count();
     if let (0, Some(last)) = (ends, all.last()) {

@@ -12,6 +12,7 @@
 //! Enter at [`parse`]. Marker relations (`marker`) are the contract with [`crate::operators`], which
 //! plans them. Every error is a [`SqlError`] with the line and column of the original text.
 
+mod accounts;
 mod advice;
 mod again;
 mod alike;
@@ -76,6 +77,7 @@ mod work;
 pub(crate) mod zone;
 
 pub use crate::error::{Position, SqlError};
+pub use accounts::{Accounts, On, Secret};
 pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};
 pub(crate) use callable::is_callable;
 pub use calls::{Callable, CallableKind};
@@ -86,6 +88,7 @@ pub(crate) use files::{FileCall, OptionValue, place_files};
 pub(crate) use long_lists::{Item, bytes_of_long_lists, items as items_of_long_list};
 pub use names::resolve_names;
 pub(crate) use outside::{mend_catalog, search_in_lists, searched, searched_placeholders};
+pub(crate) use references::names_read;
 pub use references::tables_read;
 pub(crate) use repeated::unique as unique_names;
 pub(crate) use restructure::{inside_text, open_interval};
@@ -95,9 +98,10 @@ pub use statement::{
     MergeRows, MergedClause, Partitions, Replay, Statement, Subscribe, SubscribeFrom, TableStream,
 };
 pub(crate) use table::renames_of;
-pub(crate) use temporary::name_temporaries;
-pub use view::{FoundView, expand_views};
+pub(crate) use temporary::{name_temporaries, target_of_insert};
+pub use view::{Found, FoundView, ReadsAs, expand_views};
 pub(crate) use view::{VIEW_DEPTH_MAX, has_name, in_order_of, order_by, query_of_view, within_times};
+pub(crate) use view::{own_of_rightful, read_by_right, rightful, without_rightful};
 pub use walks::walk_statement;
 pub(crate) use walks::{walk, walk_mut};
 
@@ -138,7 +142,7 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
 /// The first words of statements, and what reads them.
-const READ_BY_HAND: [(&[&str], Read); 39] = [
+const READ_BY_HAND: [(&[&str], Read); 47] = [
     (&["PIVOT"], pivot::pivot),
     (&["CREATE", "TABLE"], table::create_table),
     (&["CREATE", "OR", "REPLACE", "TABLE"], table::create_table),
@@ -176,6 +180,14 @@ const READ_BY_HAND: [(&[&str], Read); 39] = [
     (&["DISCARD"], connection::discard),
     (&["LISTEN"], connection::listen),
     (&["UNLISTEN"], connection::unlisten),
+    (&["CREATE", "USER"], accounts::create),
+    (&["CREATE", "ROLE"], accounts::create),
+    (&["ALTER", "USER"], accounts::alter),
+    (&["ALTER", "ROLE"], accounts::alter),
+    (&["DROP", "USER"], accounts::drop),
+    (&["DROP", "ROLE"], accounts::drop),
+    (&["CREATE", "TOKEN"], accounts::create_token),
+    (&["DROP", "TOKEN"], accounts::drop_token),
     (&["SUBSCRIBE"], subscribe::subscribe),
     (&["REPLAY"], subscribe::replay),
 ];
@@ -193,6 +205,9 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
         if cursor.words(words) {
             return materialized::create(&mut cursor, sql);
         }
+    }
+    if cursor.words(&["GRANT"]) || cursor.words(&["REVOKE"]) {
+        return accounts::grant(&mut cursor, sql);
     }
     if cursor.words(&["CREATE", "VIEW"]) || cursor.words(&["CREATE", "OR", "REPLACE", "VIEW"]) {
         return view::create_view(&mut cursor, sql);

@@ -2,7 +2,7 @@
 
 use super::walks::walk;
 use super::{CopySource, Statement};
-use sqlparser::ast::{TableFactor, Visitor};
+use sqlparser::ast::{Query, TableFactor, Visitor};
 use std::ops::ControlFlow;
 
 /// The names that a statement reads rows from, as written, each once, in order of appearance: tables in
@@ -26,6 +26,29 @@ pub fn tables_read(statement: &Statement) -> Vec<String> {
         _ => ControlFlow::Continue(()),
     };
     names.0
+}
+
+/// The names in FROM of a query, wherever it reads one, without schema and database.
+pub(crate) fn names_read(query: &Query) -> Vec<String> {
+    let mut names = LastNames(Vec::new());
+    // The visitor never breaks off.
+    let _ = walk(query, &mut names);
+    names.0
+}
+
+struct LastNames(Vec<String>);
+
+impl Visitor for LastNames {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, .. } = factor
+            && let Some(ident) = name.0.last().and_then(|part| part.as_ident())
+        {
+            self.0.push(ident.value.clone());
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 struct Names(Vec<String>);

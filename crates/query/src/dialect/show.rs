@@ -26,6 +26,9 @@ pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
             return cursor.expect_end().map(|()| Some(statement));
         }
     }
+    if let Some(statement) = super::accounts::show(cursor)? {
+        return Ok(Some(statement));
+    }
     if cursor.eat(&["PARTITIONS"]) {
         return Ok(Some(Statement::ShowPartitions { table: of_table(cursor)? }));
     }

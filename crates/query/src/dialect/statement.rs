@@ -1,5 +1,6 @@
 //! What [`parse`](super::parse) makes of a text: one [`Statement`] for each of its statements.
 
+use super::accounts::Accounts;
 use super::walks::walk_mut;
 use crate::error::Position;
 use sqlparser::ast::{self, VisitorMut};
@@ -235,6 +236,8 @@ pub enum Statement {
         /// Its name, in lower case unless quoted; all of them where it is missing.
         name: Option<String>,
     },
+    /// Users, roles, tokens, and what they may do.
+    Accounts(Box<Accounts>),
     /// SET name = value.
     Set {
         /// The setting, in lower case, parts joined by points.
@@ -352,6 +355,7 @@ impl Statement {
             Statement::Deallocate { .. } => "DEALLOCATE",
             Statement::Set { .. } => "SET",
             Statement::CancelQuery { .. } => "CANCEL QUERY",
+            Statement::Accounts(accounts) => accounts.kind(),
             Statement::Inspect(inspect) if inspect.summarizes => "SUMMARIZE",
             Statement::Inspect(_) => "DESCRIBE",
             Statement::ShowTables
@@ -364,6 +368,11 @@ impl Statement {
             | Statement::ShowPartitions { .. }
             | Statement::ShowColumns { .. } => "SHOW",
         }
+    }
+
+    /// Whether its text has a password: it is written nowhere.
+    pub fn has_secret(&self) -> bool {
+        matches!(self, Statement::Accounts(accounts) if accounts.has_secret())
     }
 
     /// Whether it is an INSERT of rows that stand in it.
@@ -386,6 +395,7 @@ impl Statement {
                 matches!(node.as_ref(), ast::Statement::Insert(ast::Insert { returning: Some(_), .. }))
             }
             Statement::Change(change) => change.returning.is_some(),
+            Statement::Accounts(accounts) => matches!(**accounts, Accounts::CreateToken { .. }),
             _ => false,
         }
     }
@@ -440,7 +450,7 @@ impl Statement {
                 | Statement::Merge(_)
                 | Statement::Truncate { .. }
                 | Statement::CopyFrom { .. }
-        )
+        ) || matches!(self, Statement::Accounts(accounts) if !accounts.shows())
     }
 
     /// Whether it reads rows of tables or files, so that it can end before it has read them all.

@@ -2,7 +2,7 @@
 //!
 //! What a statement says of such a table stays true, since the table goes by its written name in queries: as an alias.
 
-use super::view::{Expand, Found};
+use super::view::{Expand, Found, ReadsAs};
 use super::walks::walk_mut;
 use super::{AlterTable, CopySource, Partitions, Statement};
 use sqlparser::ast::{self, Ident, ObjectNamePart, TableObject};
@@ -15,7 +15,7 @@ pub(crate) fn name_temporaries(
     temporaries: &dyn Fn(&str) -> Option<String>,
 ) -> bool {
     let (read, views_read) = (Cell::new(false), Cell::new(0));
-    let find = |name: &str| {
+    let find = |name: &str, _: ReadsAs| {
         let found = temporaries(name);
         read.set(read.get() || found.is_some());
         found.map(Found::Table)
@@ -57,6 +57,26 @@ fn tables_changed(statement: &mut Statement) -> Vec<&mut String> {
         | Statement::ShowColumns { table } => vec![table],
         _ => Vec::new(),
     }
+}
+
+/// What an INSERT changes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InsertTarget<'a> {
+    /// The table, as written; empty where it is none.
+    pub(crate) name: &'a str,
+    /// Whether rows that are there may change.
+    pub(crate) updates: bool,
+    /// Whether it gives rows.
+    pub(crate) returns: bool,
+}
+
+/// What an INSERT changes.
+pub(crate) fn target_of_insert(node: &ast::Statement) -> InsertTarget<'_> {
+    let none = InsertTarget { name: "", updates: false, returns: false };
+    let ast::Statement::Insert(insert) = node else { return none };
+    let TableObject::TableName(name) = &insert.table else { return none };
+    let name = name.0.last().and_then(ObjectNamePart::as_ident).map_or("", |ident| ident.value.as_str());
+    InsertTarget { name, updates: insert.on.is_some(), returns: insert.returning.is_some() }
 }
 
 fn inserted_into(statement: &mut Statement) -> Option<&mut Ident> {

@@ -5,7 +5,7 @@
 //! plan is one for the view as it is now. What is wrong within a view is said at the view's name in the statement.
 
 use super::cursor::{Cursor, Result, Tokens, statements};
-use super::materialized::StoredView;
+use super::materialized::{StoredView, view_of_stored};
 use super::table::table_names;
 use super::walks::walk_mut;
 use super::{CreateView, SqlError, Statement, parse_query};
@@ -13,8 +13,9 @@ use sqlparser::ast::{
     Expr, Ident, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, TableAlias,
     TableFactor, VisitMut, VisitorMut,
 };
-use sqlparser::tokenizer::{Location, Token};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use tickstone_model::format_nanos;
 
@@ -105,7 +106,7 @@ pub(crate) fn has_name(text: &str, name: &str) -> bool {
     all.iter().flat_map(|of| &of.tokens).any(|token| is_it(&token.token))
 }
 
-/// Puts a query, as text, in the place of a table.
+/// Puts a query, as text, in the place of a table; also of one that is read by another's rights, or in part.
 fn place_at(query: &mut Query, table: &str, text: &str) -> Result<()> {
     let mut tokens =
         statements(text)?.pop().unwrap_or(Tokens { tokens: Vec::new(), end: Default::default() });
@@ -131,13 +132,34 @@ impl VisitorMut for Within<'_> {
             return ControlFlow::Continue(());
         };
         let [part] = name.0.as_slice() else { return ControlFlow::Continue(()) };
-        let Some(ident) = part.as_ident().filter(|ident| ident.value.eq_ignore_ascii_case(self.table)) else {
+        let Some(ident) = part.as_ident() else { return ControlFlow::Continue(()) };
+        let own = own_of_rightful(&ident.value);
+        if !own.unwrap_or(&ident.value).eq_ignore_ascii_case(self.table) {
             return ControlFlow::Continue(());
-        };
+        }
+        let mut subquery = self.stretch.clone();
+        if own.is_some() {
+            walk_mut(&mut subquery, &mut Renamed { to: &ident.value })?;
+        }
         let name = Ident { value: ident.value.clone(), quote_style: Some('"'), span: ident.span };
         let alias = alias.take().or(Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None }));
-        let subquery = self.stretch.clone();
         *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        ControlFlow::Continue(())
+    }
+}
+
+/// Has the one table of a query another name.
+struct Renamed<'a> {
+    to: &'a str,
+}
+
+impl VisitorMut for Renamed<'_> {
+    type Break = SqlError;
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        if let TableFactor::Table { name, .. } = factor {
+            name.0 = vec![ObjectNamePart::Identifier(Ident::with_quote('"', self.to))];
+        }
         ControlFlow::Continue(())
     }
 }
@@ -195,11 +217,69 @@ pub struct FoundView {
     pub query: String,
     /// What is stored of it, where it is materialized.
     pub stored: Option<StoredView>,
+    /// Who its query reads as.
+    pub reads_as: ReadsAs,
+}
+
+/// Who reads what a name in FROM stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReadsAs {
+    /// Who runs the statement.
+    #[default]
+    Statement,
+    /// The owner of the view whose query the name is in; the database's own where it is nobody.
+    Owner(Option<u32>),
+    /// The database, for a table of which the statement may read some.
+    Database,
+}
+
+/// What stands before the name of a table that a statement reads by the rights of a view's owner or of a grant. No text
+/// has it ([`refuse_rightful`]), so that only this module makes such names.
+const RIGHTFUL: char = '\u{1}';
+
+/// The name of a table that is read whatever the session may read by itself.
+pub(crate) fn rightful(name: &str) -> String {
+    format!("{RIGHTFUL}{name}")
+}
+
+/// The table's own name, where one is of [`rightful`].
+pub(crate) fn own_of_rightful(name: &str) -> Option<&str> {
+    name.strip_prefix(RIGHTFUL)
+}
+
+/// A text with such names as the tables have them.
+pub(crate) fn without_rightful(text: String) -> String {
+    if text.contains(RIGHTFUL) { text.replace(RIGHTFUL, "") } else { text }
+}
+
+/// The tables' own names, where a statement's text has such names.
+pub(crate) fn read_by_right(text: &str) -> BTreeSet<String> {
+    let names = text.split(RIGHTFUL).skip(1);
+    let names = names.map(|rest| rest.split('"').next().unwrap_or(rest));
+    names.map(|name| view_of_stored(name).unwrap_or(name).to_string()).collect()
+}
+
+/// Where a text has a name that only this module makes.
+///
+/// # Errors
+/// There.
+pub(super) fn refuse_rightful(tokens: &[TokenWithSpan]) -> Result<()> {
+    let is_it = |token: &Token| match token {
+        Token::Word(word) => word.value.contains(RIGHTFUL),
+        _ => false,
+    };
+    match tokens.iter().find(|token| is_it(&token.token)) {
+        Some(token) => {
+            let position = super::cursor::position(token.span.start).unwrap_or_default();
+            Err(SqlError::new("a name holds the control character U+0001", position))
+        }
+        None => Ok(()),
+    }
 }
 
 /// What a name in FROM stands for, where that is no table of its name.
 #[derive(Debug, Clone)]
-pub(super) enum Found {
+pub enum Found {
     /// A view.
     View(FoundView),
     /// A table of another name.
@@ -207,7 +287,7 @@ pub(super) enum Found {
 }
 
 /// Finds what a name stands for, in any case.
-pub(super) type Finds<'a> = dyn Fn(&str) -> Option<Found> + 'a;
+pub(super) type Finds<'a> = dyn Fn(&str, ReadsAs) -> Option<Found> + 'a;
 
 /// Most views that a statement may read, those that others read counted each time (`views_read_max`): their queries are
 /// read anew at each place.
@@ -217,10 +297,9 @@ const VIEWS_READ_MAX: usize = 1_000;
 ///
 /// # Errors
 /// [`SqlError`] at the view's name, where its query is none, or views are read through each other without end.
-pub fn expand_views(statement: &mut Statement, views: &dyn Fn(&str) -> Option<FoundView>) -> Result<()> {
+pub fn expand_views(statement: &mut Statement, finds: &dyn Fn(&str, ReadsAs) -> Option<Found>) -> Result<()> {
     let read = Cell::new(0);
-    let find = |name: &str| views(name).map(Found::View);
-    let mut expand = Expand::new(&find, &read);
+    let mut expand = Expand::new(finds, &read);
     expand.as_queries = matches!(statement, Statement::Subscribe(_));
     if let Statement::CreateView(view) = statement {
         // What it would replace must not be read through it.
@@ -243,11 +322,14 @@ pub(super) struct Expand<'a> {
     read: &'a Cell<usize>,
     /// Whether materialized views are their queries, as any others: a subscription hears what changes below.
     as_queries: bool,
+    /// Who reads where the walk is.
+    reads_as: ReadsAs,
 }
 
 impl<'a> Expand<'a> {
     pub(super) fn new(finds: &'a Finds<'a>, read: &'a Cell<usize>) -> Self {
-        Self { finds, declared: Vec::new(), through: Vec::new(), read, as_queries: false }
+        let (declared, through, reads_as) = (Vec::new(), Vec::new(), ReadsAs::Statement);
+        Self { finds, declared, through, read, as_queries: false, reads_as }
     }
 }
 
@@ -274,7 +356,9 @@ impl Expand<'_> {
         let (name, text) = (&found.name, &found.query);
         let position = super::cursor::position(ident.span.start).unwrap_or_default();
         let refuse = |message| Err(SqlError::new(message, position).hint("SHOW VIEWS lists their queries"));
-        if self.through.iter().any(|outer| outer.eq_ignore_ascii_case(name)) {
+        let is_through = self.through.iter().any(|outer| outer.eq_ignore_ascii_case(name));
+        // What may be read of a view is a query over the view.
+        if is_through && self.reads_as != ReadsAs::Database {
             return refuse(format!("view '{name}' reads itself"));
         }
         if self.through.len() >= VIEW_DEPTH_MAX {
@@ -293,18 +377,28 @@ impl Expand<'_> {
             query = stored.current(query)?;
         }
         let through = self.through.iter().cloned().chain([name.clone()]).collect();
-        let mut inner = Expand { through, as_queries: self.as_queries, ..Expand::new(self.finds, self.read) };
+        let (as_queries, reads_as) = (self.as_queries, found.reads_as);
+        let mut inner = Expand { through, as_queries, reads_as, ..Expand::new(self.finds, self.read) };
         inner.within(query.as_mut())?;
         Ok(query)
     }
 
     fn place(&self, factor: &mut TableFactor) -> Result<()> {
         let TableFactor::Table { name, alias, args: None, sample, .. } = factor else { return Ok(()) };
-        let [ObjectNamePart::Identifier(ident)] = name.0.as_mut_slice() else { return Ok(()) };
-        if self.is_declared(&ident.value) {
+        // There is one schema, which may be said, and one database, under any name.
+        let is_public = |part: &ObjectNamePart| {
+            part.as_ident().is_some_and(|schema| schema.value.eq_ignore_ascii_case("public"))
+        };
+        let is_qualified = match name.0.as_slice() {
+            [_] => false,
+            [schema, _] | [_, schema, _] if is_public(schema) => true,
+            _ => return Ok(()),
+        };
+        let Some(ObjectNamePart::Identifier(ident)) = name.0.last_mut() else { return Ok(()) };
+        if !is_qualified && self.is_declared(&ident.value) {
             return Ok(());
         }
-        let Some(found) = (self.finds)(&ident.value) else { return Ok(()) };
+        let Some(found) = (self.finds)(&ident.value, self.reads_as) else { return Ok(()) };
         let named = |name| TableAlias { explicit: true, name, columns: Vec::new(), at: None };
         match found {
             Found::View(found) => {
@@ -316,7 +410,8 @@ impl Expand<'_> {
             }
             Found::Table(value) => {
                 alias.get_or_insert_with(|| named(ident.clone()));
-                *ident = Ident { value, quote_style: Some('"'), span: ident.span };
+                let ident = Ident { value, quote_style: Some('"'), span: ident.span };
+                name.0 = vec![ObjectNamePart::Identifier(ident)];
             }
         }
         Ok(())

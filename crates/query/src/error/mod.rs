@@ -238,6 +238,14 @@ fn unwrap(mut error: DataFusionError) -> (DataFusionError, Option<Box<Diagnostic
 }
 
 fn of_root(error: DataFusionError) -> QueryError {
+    // Of temporary files, by whatever way it came.
+    if matches!(
+        error,
+        DataFusionError::IoError(_) | DataFusionError::ArrowError(..) | DataFusionError::Shared(_)
+    ) && let Some(made) = out_of_temporary_disk(&error.to_string())
+    {
+        return made;
+    }
     match error {
         DataFusionError::External(inner) => of_external(inner),
         DataFusionError::SchemaError(error, _) => of_schema(*error),
@@ -300,6 +308,16 @@ fn of_internal(message: &str) -> QueryError {
         true => words::reworded(message.trim_end_matches('.')),
         false => QueryError::new(ErrorKind::Report, message),
     }
+}
+
+/// What ends a statement whose temporary files take more than they may, as DataFusion says it: "… exceeded the allowable
+/// limit of 1024.0 KB. Please …".
+fn out_of_temporary_disk(message: &str) -> Option<QueryError> {
+    let (_, rest) = message.split_once("exceeded the allowable limit of ")?;
+    let most = rest.split(". ").next()?;
+    let what = format!("the rows that memory has no room for take more temporary disk than {most}");
+    let made = QueryError::new(ErrorKind::FreeSpace, what);
+    Some(made.hint("an admin raises the limit: ALTER USER … SET temp_disk; or select fewer rows or columns"))
 }
 
 fn out_of_memory(message: &str) -> QueryError {

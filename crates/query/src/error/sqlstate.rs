@@ -51,12 +51,22 @@ pub enum SqlState {
     UndefinedStatement,
     /// A prepared statement that is there already.
     DuplicateStatement,
+    /// A user, a role or a token that is there already.
+    DuplicateObject,
+    /// What the user may not do.
+    Denied,
+    /// Somebody who may not connect, or not any longer.
+    Unknown,
+    /// A password or a token that is not right.
+    WrongPassword,
     /// Somebody cancelled it, or it took too long.
     Cancelled,
     /// The disk is full.
     DiskFull,
     /// There is no memory left.
     OutOfMemory,
+    /// A user has as many connections as they may.
+    TooManyConnections,
     /// The same may succeed later.
     Retry,
     /// Anything else that is wrong with the request.
@@ -91,9 +101,14 @@ impl SqlState {
             SqlState::NoActiveTransaction => "25P01",
             SqlState::UndefinedStatement => "26000",
             SqlState::DuplicateStatement => "42P05",
+            SqlState::DuplicateObject => "42710",
+            SqlState::Denied => "42501",
+            SqlState::Unknown => "28000",
+            SqlState::WrongPassword => "28P01",
             SqlState::Cancelled => "57014",
             SqlState::DiskFull => "53100",
             SqlState::OutOfMemory => "53200",
+            SqlState::TooManyConnections => "53300",
             SqlState::Retry => "40001",
             SqlState::InvalidRequest => "42000",
             SqlState::Internal => "XX000",

@@ -26,7 +26,7 @@ use arrow_json::writer::{JsonArray, LineDelimited, Writer as JsonWriter, WriterB
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use flate2::write::GzEncoder;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use std::fmt;
@@ -90,15 +90,31 @@ impl fmt::Display for Format {
 /// # Errors
 /// The stream's, or where `out` takes no more: what was written so far stays in it.
 pub async fn write(
-    mut stream: SendableRecordBatchStream,
+    stream: SendableRecordBatchStream,
     layout: &Layout,
     room: &Room,
     out: &mut (dyn Write + Send),
 ) -> Result<u64> {
     let schema = stream.schema();
-    let mut encoder = Encoder::new(layout, &schema, Packer::new(layout.compression, Box::new(out))?)?;
+    let batches = stream.map(|batch| batch.map_err(QueryError::from));
+    write_batches(&schema, batches, layout, room, out).await
+}
+
+/// As [`write`], of batches from elsewhere.
+///
+/// # Errors
+/// As there.
+pub async fn write_batches(
+    schema: &SchemaRef,
+    batches: impl Stream<Item = Result<RecordBatch>>,
+    layout: &Layout,
+    room: &Room,
+    out: &mut (dyn Write + Send),
+) -> Result<u64> {
+    let mut batches = std::pin::pin!(batches);
+    let mut encoder = Encoder::new(layout, schema, Packer::new(layout.compression, Box::new(out))?)?;
     let mut rows = 0;
-    while let Some(batch) = stream.next().await {
+    while let Some(batch) = batches.next().await {
         let batch = batch?;
         rows += batch.num_rows() as u64;
         encoder.write(&batch)?;

@@ -382,8 +382,9 @@ impl<'a> Import<'a> {
             Some(aside) => Arc::clone(aside),
             None => Arc::new(self.engine.aside()?),
         };
-        aside.create(schema)?;
-        Ok(Created { aside, schema: Arc::new(schema.clone()) })
+        let schema = schema.owned_by(self.request.owner);
+        aside.create(&schema)?;
+        Ok(Created { aside, schema: Arc::new(schema) })
     }
 
     fn existing_table(&self) -> Option<Arc<TableSchema>> {

@@ -42,6 +42,8 @@ pub struct ImportRequest {
     pub time_units: Vec<(String, EpochUnit)>,
     /// Partition length of a new table.
     pub partition_by: Option<PartitionBy>,
+    /// The number of the user who owns a table that is made; the database's owner where it is none.
+    pub owner: Option<u32>,
     /// What becomes of a bad row.
     pub on_bad_row: BadRows,
     /// Import a file also where the table has it already.
@@ -78,6 +80,7 @@ impl ImportRequest {
             types: Vec::new(),
             time_units: Vec::new(),
             partition_by: None,
+            owner: None,
             on_bad_row: BadRows::Fail,
             again: false,
             memory_budget_bytes: MEMORY_BUDGET_BYTES,

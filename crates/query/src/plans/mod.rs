@@ -48,6 +48,8 @@ const COLLECTED_ROWS: u64 = 1 << 14;
 pub(crate) struct PlanKey {
     /// The statement without its literals.
     pub(crate) statement: Statement,
+    /// Who asks; `None` where they may do everything. For somebody else a name may stand for other rows, or for none.
+    pub(crate) user: Option<u32>,
     /// Which tables there are.
     pub(crate) catalog_version: u64,
     /// What the session has SET.
@@ -89,8 +91,11 @@ pub(crate) struct KnownText {
     pub(crate) literals: Vec<Literal>,
 }
 
+/// What a text is known by: who asks, as in [`PlanKey`], and itself.
+type TextKey = (Option<u32>, Arc<str>);
+
 /// What is known of texts, and when each was last asked for.
-type Texts = HashMap<Arc<str>, (Arc<KnownText>, u64)>;
+type Texts = HashMap<TextKey, (Arc<KnownText>, u64)>;
 
 /// Longer texts are parsed each time.
 const TEXT_BYTES_MAX: usize = 1 << 14;
@@ -154,25 +159,25 @@ impl PlanCache {
     }
 
     /// What is known of a text.
-    pub(crate) fn text(&self, text: &str) -> Option<Arc<KnownText>> {
+    pub(crate) fn text(&self, key: &TextKey) -> Option<Arc<KnownText>> {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (known, used) = texts.get_mut(text)?;
+        let (known, used) = texts.get_mut(key)?;
         *used = self.uses.fetch_add(1, Ordering::Relaxed);
         Some(Arc::clone(known))
     }
 
     /// Notes what became known of a text.
-    pub(crate) fn note_text(&self, text: Arc<str>, known: KnownText) {
-        if text.len() > TEXT_BYTES_MAX {
+    pub(crate) fn note_text(&self, key: TextKey, known: KnownText) {
+        if key.1.len() > TEXT_BYTES_MAX {
             return;
         }
         let use_ = self.uses.fetch_add(1, Ordering::Relaxed);
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-        if texts.len() >= STATEMENTS_MAX && !texts.contains_key(&text) {
-            let oldest = texts.iter().min_by_key(|(_, (_, used))| *used).map(|(text, _)| Arc::clone(text));
-            oldest.and_then(|text| texts.remove(&text));
+        if texts.len() >= STATEMENTS_MAX && !texts.contains_key(&key) {
+            let oldest = texts.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            oldest.and_then(|key| texts.remove(&key));
         }
-        texts.insert(text, (Arc::new(known), use_));
+        texts.insert(key, (Arc::new(known), use_));
     }
 
     /// Forgets what is known of statements that were planned with earlier functions of the user's own.
@@ -311,7 +316,9 @@ fn select_below(
         return Ok(true);
     };
     let known = &scan.selected().table;
-    let table = snapshot.table(known.schema().name()).filter(|table| table.id() == known.id());
+    // What was planned on fewer columns than there are was planned on no rows.
+    let is_known = |table: &&Arc<TableSnapshot>| table.id() == known.id() && has_schema_of(table, known);
+    let table = snapshot.table(known.schema().name()).filter(is_known);
     let (Some(table), Some(filters)) = (table, scan.filters()) else { return Ok(false) };
     if let Some(selected) = selections.of(table, filters) {
         scans.push(Arc::new(scan.bind(selected)));
@@ -339,6 +346,10 @@ fn select_below(
     selections.0.push((filters.to_vec(), Arc::clone(&selected)));
     scans.push(Arc::new(scan.bind(selected)));
     Ok(true)
+}
+
+fn has_schema_of(table: &TableSnapshot, other: &TableSnapshot) -> bool {
+    Arc::ptr_eq(table.schema(), other.schema()) || table.schema() == other.schema()
 }
 
 /// The literal that `$1`, `$2`, … stands for.

@@ -21,11 +21,53 @@ pub(crate) struct SessionMemory {
     /// That of the database.
     pool: Arc<dyn MemoryPool>,
     reserved: AtomicUsize,
+    /// The number of the session's user, where they said who they are.
+    user: Option<u32>,
+    /// Bytes that all sessions of the user have reserved, and the most of them; no limit where it is `usize::MAX`.
+    of_user: Option<Arc<AtomicUsize>>,
+    most: AtomicUsize,
 }
 
 impl SessionMemory {
-    pub(crate) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
-        Self { pool: Arc::clone(pool), reserved: AtomicUsize::new(0) }
+    pub(crate) fn new(
+        pool: &Arc<dyn MemoryPool>,
+        user: Option<u32>,
+        of_user: Option<Arc<AtomicUsize>>,
+    ) -> Self {
+        let most = AtomicUsize::new(usize::MAX);
+        Self { pool: Arc::clone(pool), reserved: AtomicUsize::new(0), user, of_user, most }
+    }
+
+    /// Has all sessions of the user reserve so many bytes at most; `None` for no limit.
+    pub(crate) fn limit(&self, most: Option<usize>) {
+        self.most.store(most.unwrap_or(usize::MAX), Ordering::Relaxed);
+    }
+
+    /// Counts bytes that were reserved.
+    fn add(&self, bytes: usize) {
+        self.reserved.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(of_user) = &self.of_user {
+            of_user.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// The error of a user who has no room for more.
+    fn refused_to_user(&self, reservation: &MemoryReservation, additional: usize) -> Option<DataFusionError> {
+        let (most, of_user) = (self.most.load(Ordering::Relaxed), self.of_user.as_ref()?);
+        let held = of_user.load(Ordering::Relaxed);
+        if held.saturating_add(additional) <= most {
+            return None;
+        }
+        let (name, more) = (reservation.consumer().name(), human_readable_size(additional));
+        let (held, most) = (human_readable_size(held), human_readable_size(most));
+        Some(DataFusionError::ResourcesExhausted(format!(
+            "{name} needs {more} more: the user's queries hold {held}, and may hold {most} together (the user's {SETTING})"
+        )))
+    }
+
+    /// The number of the session's user, where they said who they are.
+    pub(crate) fn user(&self) -> Option<u32> {
+        self.user
     }
 
     /// Bytes that the session's statements have reserved.
@@ -67,20 +109,26 @@ impl MemoryPool for SessionMemory {
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
         self.pool.grow(reservation, additional);
-        self.reserved.fetch_add(additional, Ordering::Relaxed);
+        self.add(additional);
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
         self.pool.shrink(reservation, shrink);
         self.reserved.fetch_sub(shrink, Ordering::Relaxed);
+        if let Some(of_user) = &self.of_user {
+            of_user.fetch_sub(shrink, Ordering::Relaxed);
+        }
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         crate::wanted::look()?;
+        if let Some(refused) = self.refused_to_user(reservation, additional) {
+            return Err(refused);
+        }
         if self.pool.try_grow(reservation, additional).is_err() {
             return Err(self.refused(reservation, additional));
         }
-        self.reserved.fetch_add(additional, Ordering::Relaxed);
+        self.add(additional);
         Ok(())
     }
 

@@ -133,8 +133,13 @@ impl RunningStatements {
     ///
     /// # Errors
     /// Where none of this number is under way, or it is one that cannot be cancelled.
-    pub(crate) fn cancel(&self, id: u64) -> Result<()> {
-        let found = self.lock().iter().find(|one| one.id == id).map(Arc::clone);
+    /// Cancels a statement; `of` is the one user whose it must be, where they may not cancel others'.
+    ///
+    /// # Errors
+    /// Where there is none of the number, or it cannot be cancelled.
+    pub(crate) fn cancel(&self, id: u64, of: Option<u32>) -> Result<()> {
+        let is_it = |one: &&Arc<Running>| one.id == id && of.is_none_or(|of| one.user() == Some(of));
+        let found = self.lock().iter().find(is_it).map(Arc::clone);
         let Some(found) = found else {
             let message = match id > self.last.load(Ordering::Relaxed) || id == 0 {
                 true => format!("there was no query {id} yet"),
@@ -275,6 +280,11 @@ impl Running {
     /// Whether it is wanted.
     pub(crate) fn wanted(&self) -> &Arc<Wanted> {
         &self.wanted
+    }
+
+    /// The number of its user, where they said who they are.
+    pub(crate) fn user(&self) -> Option<u32> {
+        self.memory.user()
     }
 
     fn cancel(&self) {

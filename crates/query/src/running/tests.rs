@@ -199,16 +199,16 @@ fn a_flag_made_before_or_after_is_set() {
     let entered = all.enter(&statement, None, &memory).unwrap();
     let before = entered.one().wanted().flag();
     assert!(!before.load(Ordering::SeqCst));
-    all.cancel(entered.one().id).unwrap();
+    all.cancel(entered.one().id, None).unwrap();
     assert!(before.load(Ordering::SeqCst));
     assert!(entered.one().wanted().flag().load(Ordering::SeqCst));
     drop(entered);
     let entered = all.enter(&statement, None, &memory).unwrap();
-    all.cancel(entered.one().id).unwrap();
+    all.cancel(entered.one().id, None).unwrap();
     assert!(entered.one().wanted().flag().load(Ordering::SeqCst));
     drop(entered);
     assert!(all.list().is_empty());
     let sealing = all.enter(&Statement::Checkpoint { table: None }, None, &memory).unwrap();
-    let error = all.cancel(sealing.one().id).unwrap_err();
+    let error = all.cancel(sealing.one().id, None).unwrap_err();
     assert_eq!(error.message, format!("query {} cannot be cancelled: it is CHECKPOINT", sealing.one().id));
 }

@@ -2,8 +2,12 @@
 //!
 //! Invariant: all tables of a statement come from one snapshot, pinned when it begins.
 
+use crate::access::Who;
+use crate::access::standing::Standing;
 use crate::aside::listed;
 use crate::database::Database;
+use crate::dialect::own_of_rightful;
+use crate::error::QueryError;
 use crate::frame::{Frame, FrameTable};
 use crate::in_place::{FileProvider, FileTable};
 use crate::provider::SnapshotTable;
@@ -17,7 +21,10 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use tickstone_engine::{Snapshot, TableSnapshot};
+use tickstone_model::is_same_name;
 
+/// What the audit log is read as.
+const AUDIT: &str = "audit";
 /// Most files, or patterns of them, that a session knows at once; more than a statement names.
 const FILES_KNOWN_MAX: usize = 1_000;
 
@@ -25,7 +32,9 @@ const FILES_KNOWN_MAX: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct PinnedSnapshot {
     database: Database,
-    snapshot: RwLock<Arc<Snapshot>>,
+    pinned: RwLock<Pinned>,
+    /// Whose session it is; everybody's who may do everything where nobody said who they are.
+    who: Option<Who>,
     /// Tables in memory beside those of the snapshot, which come first where names are the same.
     frames: RwLock<Vec<Arc<Frame>>>,
     /// Files that statements read, by the names that stand for them there.
@@ -38,13 +47,30 @@ pub(crate) struct PinnedSnapshot {
     system: RwLock<Option<Arc<dyn SystemCatalog>>>,
 }
 
+/// A snapshot, and what the session's user sees of it.
+#[derive(Debug, Clone, Default)]
+struct Pinned {
+    full: Arc<Snapshot>,
+    /// The same where the user may do everything.
+    seen: Arc<Snapshot>,
+    /// What the user may do, where that is not everything.
+    standing: Option<Arc<Standing>>,
+}
+
 impl PinnedSnapshot {
-    pub(crate) fn new(database: &Database) -> Self {
-        let snapshot = RwLock::new(database.engine().snapshot());
+    pub(crate) fn new(database: &Database, who: Option<Who>) -> Self {
         let templates = AtomicBool::new(false);
+        // One of a user's begins with nothing, until their rights are known.
+        let full = if who.as_ref().is_none_or(Who::is_nobody) {
+            database.engine().snapshot()
+        } else {
+            Arc::default()
+        };
+        let pinned = Pinned { seen: Arc::clone(&full), full, standing: None };
         Self {
             database: database.clone(),
-            snapshot,
+            pinned: RwLock::new(pinned),
+            who,
             frames: RwLock::default(),
             files: RwLock::default(),
             changing: RwLock::default(),
@@ -61,20 +87,71 @@ impl PinnedSnapshot {
         *self.system.write().unwrap_or_else(PoisonError::into_inner) = Some(system);
     }
 
-    /// Pins the newest snapshot.
-    pub(crate) fn renew(&self) {
-        let newest = self.database.engine().snapshot();
-        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = newest;
+    /// Pins the newest snapshot, as its user sees it; `own` are the names of tables that the session alone has.
+    ///
+    /// # Errors
+    /// Where the user may not do anything any longer: nothing is pinned then.
+    pub(crate) fn renew(&self, own: &[String]) -> Result<(), QueryError> {
+        let full = self.database.engine().snapshot();
+        let standing = match &self.who {
+            None => Ok(None),
+            Some(who) => self.database.standing(&full, who),
+        };
+        let pinned = match standing.as_ref().map(Option::as_ref) {
+            Ok(None) => Pinned { seen: Arc::clone(&full), full, standing: None },
+            Ok(Some(standing)) => {
+                Pinned { seen: standing.seen(&full, own), full, standing: Some(Arc::clone(standing)) }
+            }
+            Err(_) => Pinned::default(),
+        };
+        *self.pinned.write().unwrap_or_else(PoisonError::into_inner) = pinned;
+        standing.map(|_| ())
     }
 
     /// Lets go of it.
     pub(crate) fn let_go(&self) {
-        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+        *self.pinned.write().unwrap_or_else(PoisonError::into_inner) = Pinned::default();
     }
 
-    /// The snapshot pinned.
+    fn pinned(&self) -> Pinned {
+        self.pinned.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The snapshot pinned, as the session's user sees it.
     pub(crate) fn get(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+        self.pinned().seen
+    }
+
+    /// The snapshot pinned, whole: for names and tables whose reading was checked.
+    pub(crate) fn full(&self) -> Arc<Snapshot> {
+        self.pinned().full
+    }
+
+    /// What the session's user may do; `None` where that is everything.
+    pub(crate) fn standing(&self) -> Option<Arc<Standing>> {
+        self.pinned().standing
+    }
+
+    /// Whose session it is.
+    pub(crate) fn who(&self) -> Option<&Who> {
+        self.who.as_ref()
+    }
+
+    /// What the owner of a view may do; `None` where there is no such user.
+    pub(crate) fn standing_of_owner(&self, owner: u32) -> Option<Arc<Standing>> {
+        self.database.accounts(&self.full()).ok()??.standing_of_owner(owner)
+    }
+
+    /// A table of a name, also one that is read by another's rights.
+    fn table(&self, name: &str) -> Option<Arc<TableSnapshot>> {
+        let pinned = self.pinned();
+        let (name, snapshot) = match own_of_rightful(name) {
+            Some(own) => (own, &pinned.full),
+            None => (name, &pinned.seen),
+        };
+        // Where the audit log is kept no table has its name; only those who may do everything read it.
+        let audit = || snapshot.audit().filter(|_| is_same_name(name, AUDIT) && pinned.standing.is_none());
+        snapshot.table(name).or_else(|| super::views::stored(snapshot, name)).or_else(audit).map(Arc::clone)
     }
 
     /// What it is a snapshot of.
@@ -142,19 +219,17 @@ impl PinnedSnapshot {
             let schema = self.database.marked_schema(table);
             return Some(Arc::new(SnapshotTable::new(Arc::clone(table), schema).with_numbers()));
         }
-        let snapshot = self.get();
-        let found = snapshot.table(name).or_else(|| super::views::stored(&snapshot, name));
-        let Some(table) = found.filter(|table| table.schema().view().is_none()) else {
+        let Some(table) = self.table(name).filter(|table| table.schema().view().is_none()) else {
             return match (self.frame(name), self.files(name)) {
                 (Some(frame), _) => Some(Arc::new(FrameTable::new(&frame)) as _),
                 (None, Some(files)) => Some(Arc::new(FileProvider(files)) as _),
                 (None, None) => self.system_table(name),
             };
         };
-        let schema = self.database.marked_schema(table);
+        let schema = self.database.marked_schema(&table);
         Some(Arc::new(match self.templates.load(Ordering::Relaxed) {
-            true => SnapshotTable::template(Arc::clone(table), schema),
-            false => SnapshotTable::new(Arc::clone(table), schema),
+            true => SnapshotTable::template(table, schema),
+            false => SnapshotTable::new(table, schema),
         }))
     }
 }
@@ -323,6 +398,6 @@ impl SchemaProvider for PinnedSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.pinned.get().table(name).is_some() || self.pinned.frame(name).is_some()
+        self.pinned.table(name).is_some() || self.pinned.frame(name).is_some()
     }
 }

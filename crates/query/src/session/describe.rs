@@ -49,7 +49,7 @@ impl Session {
         statement: &Statement,
         given: &[Option<DataType>],
     ) -> Result<Description> {
-        self.pinned.renew();
+        self.renew()?;
         self.states.know(self.database.user_functions())?;
         self.states.begin();
         // A cursor gives its rows to FETCH.
@@ -150,6 +150,10 @@ impl Session {
                 let called = change.alias.as_deref().unwrap_or(table.name());
                 let columns = self.rows_returned(items, called, table.edge(), Vec::new()).await?.0;
                 Ok(without_nulls(&columns))
+            }
+            Statement::Accounts(accounts) => {
+                let text = |name: &&str| Field::new(*name, DataType::Utf8, true);
+                Ok(Arc::new(Schema::new(accounts.token_columns().iter().map(text).collect::<Vec<_>>())))
             }
             Statement::Replay(replay) => {
                 let query = ast::Statement::Query(replay.query);

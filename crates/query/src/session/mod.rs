@@ -9,9 +9,11 @@ mod catalog;
 mod describe;
 mod explained;
 mod fields;
+mod gate;
 mod pivots;
 mod prepared;
 mod query;
+mod released;
 pub(crate) mod state;
 mod temporaries;
 mod views;
@@ -20,10 +22,14 @@ pub(crate) use catalog::PinnedSnapshot;
 pub use describe::Description;
 pub(crate) use describe::inspected_schema;
 pub(crate) use prepared::{Prepared, elsewhere};
+pub(crate) use released::released_batch;
 pub(crate) use views::{Reading, frozen_buckets, stale_buckets, whole_buckets};
 
+use crate::access::Who;
+use crate::audit::Origin;
 use crate::database::Database;
-use crate::dialect::{self, Callable, Statement};
+use crate::dialect::{self, Callable, Statement, own_of_rightful};
+use crate::entrance::Access;
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::export::Room;
 use crate::frame::Frame;
@@ -34,6 +40,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use gate::{Met, reading_right};
 use state::{ShowFunctions, States};
 use std::cell::Cell;
 use std::fmt;
@@ -108,6 +115,8 @@ pub struct Session {
     pub(crate) running: Option<Arc<Running>>,
     /// The text that the statement under way is, where that is all there is to say about it.
     pub(crate) whole: Option<Arc<str>>,
+    /// Where its user came from.
+    origin: Origin,
 }
 
 /// Whether statements may change what the database holds.
@@ -126,10 +135,15 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    pub(crate) fn new(database: &Database, shows: ShowFunctions) -> Self {
-        let pinned = Arc::new(PinnedSnapshot::new(database));
-        let memory = Arc::new(SessionMemory::new(&database.base_state().runtime_env().memory_pool));
-        let states = States::new(database, &pinned, &memory, shows);
+    pub(crate) fn new(database: &Database, who: Option<Who>, origin: Origin, shows: ShowFunctions) -> Self {
+        let user = who.as_ref().filter(|who| !who.is_nobody()).map(|who| who.user);
+        let pinned = Arc::new(PinnedSnapshot::new(database, who));
+        let memory = Arc::new(SessionMemory::new(
+            &database.base_state().runtime_env().memory_pool,
+            user,
+            user.map(|user| database.shares().memory(user)),
+        ));
+        let states = States::new(database, &pinned, &memory, shows, user);
         Self {
             database: database.clone(),
             pinned,
@@ -144,12 +158,13 @@ impl Session {
             memory,
             running: None,
             whole: None,
+            origin,
         }
     }
 
     /// Another session with the same settings.
     pub(crate) fn beside(&self) -> Self {
-        let mut other = Self::new(&self.database, self.shows);
+        let mut other = Self::new(&self.database, self.pinned.who().cloned(), self.origin, self.shows);
         other.states.set_all(&self.states);
         other
     }
@@ -194,8 +209,22 @@ impl Session {
 
     /// Whether [`Self::run_known`] answers a text, as far as is known now.
     pub fn knows(&self, text: &str) -> bool {
-        self.pinned.renew();
-        !self.engine().is_read_only() && self.known_text(text).is_some()
+        self.renew().is_ok() && !self.engine().is_read_only() && self.known_text(&text.into()).is_some()
+    }
+
+    /// Has the next statement see the newest snapshot, as its user may.
+    ///
+    /// # Errors
+    /// Where the user may not do anything any longer.
+    pub(crate) fn renew(&self) -> Result<()> {
+        self.pinned.renew(&self.temporaries.stored())?;
+        let standing = self.standing();
+        let limits = standing.as_ref().map(|standing| &standing.limits);
+        self.memory.limit(limits.and_then(|limits| limits.query_memory()));
+        if let Some(user) = self.owner() {
+            self.database.shares().limit_disk(user, limits.and_then(|limits| limits.temp_disk()));
+        }
+        Ok(())
     }
 
     /// Puts views' queries in their places, and gives names the spelling of what they refer to.
@@ -266,15 +295,16 @@ impl Session {
 
     /// Puts views' queries and files in their places; whether the statement reads a materialized view.
     fn expand(&self, statement: &mut Statement, reading: Reading) -> Result<bool> {
-        let snapshot = self.snapshot();
-        let materialized = Cell::new(false);
-        dialect::expand_views(statement, &|name| {
-            let found = views::found(&snapshot, name, reading)?;
-            materialized.set(materialized.get() || found.stored.is_some());
-            Some(found)
-        })?;
-        self.place_files(statement, &snapshot)?;
-        Ok(materialized.get())
+        let (met, right) = (Met::default(), reading_right(statement));
+        let placed = dialect::expand_views(statement, &|name, reads_as| {
+            self.finds(name, reads_as, right, reading, &met)
+        });
+        if let Some(refused) = met.refused.take() {
+            return Err(refused);
+        }
+        placed?;
+        self.place_files(statement, &self.snapshot())?;
+        Ok(met.materialized.get())
     }
 
     /// Gives names the spelling of what they refer to.
@@ -284,7 +314,13 @@ impl Session {
             let is_users = snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
             !is_users && self.pinned.is_system_table(name)
         });
-        let tables = |name: &str| match snapshot.table(name) {
+        let full = self.pinned.full();
+        let rightful = |name: &str| {
+            let own = own_of_rightful(name)?;
+            full.table(own).or_else(|| views::stored(&full, own))
+        };
+        let tables = |name: &str| match rightful(name).or_else(|| snapshot.table(name)) {
+            Some(table) if own_of_rightful(name).is_some() => Some((name.to_string(), spelling(table).1)),
             Some(table) => Some(spelling(table)),
             None => {
                 match (self.pinned.frame(name), views::stored(&snapshot, name), self.pinned.files(name)) {
@@ -306,7 +342,7 @@ impl Session {
     /// # Errors
     /// Where they may not be read, or cannot be.
     fn place_files(&self, statement: &mut Statement, snapshot: &Snapshot) -> Result<()> {
-        let allowed = self.database.files();
+        let allowed = self.files();
         dialect::place_files(statement, &|name| snapshot.table(name).is_some(), &mut |call| {
             let name = call.to_string();
             let files = FileTable::open(call, &allowed, self.pinned.files(&name).as_ref())?;
@@ -341,7 +377,8 @@ impl Session {
     /// that WITH declares are among them.
     pub fn missing_tables(&self, statement: &Statement) -> Vec<String> {
         // Where the newest state cannot be read, the statement itself says why.
-        let snapshot = self.database.snapshot().unwrap_or_else(|_| self.engine().snapshot());
+        let _ = self.database.snapshot();
+        let snapshot = if self.renew().is_ok() { self.snapshot() } else { Arc::default() };
         let is_there = |name: &str| {
             let everybodys = snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
             everybodys || self.has_temporary(name)
@@ -355,7 +392,11 @@ impl Session {
     /// Where no transaction is open, and those of [`Transaction::append`]: what was added before stays.
     pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
         match &mut self.transaction {
-            Some(open) => Ok(open.append(self.temporaries.stored_as(table).unwrap_or(table), rows)?),
+            Some(open) => {
+                open.append(self.temporaries.stored_as(table).unwrap_or(table), rows)?;
+                self.access().tell_added(table, rows.num_rows() as u64);
+                Ok(())
+            }
             None => Err(QueryError::request("no transaction is open").hint("BEGIN starts one")),
         }
     }
@@ -375,7 +416,8 @@ impl Session {
 
     /// Has all settings as they were when it began.
     pub(crate) fn reset(&mut self) {
-        self.states = States::new(&self.database, &self.pinned, &self.memory, self.shows);
+        let user = self.owner();
+        self.states = States::new(&self.database, &self.pinned, &self.memory, self.shows, user);
         self.sync = None;
         self.read_only.session = false;
     }
@@ -406,6 +448,26 @@ impl Session {
     /// The snapshot of the statement under way.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.pinned.get()
+    }
+
+    /// The same snapshot, whole: for what was checked.
+    pub(crate) fn full_snapshot(&self) -> Arc<Snapshot> {
+        self.pinned.full()
+    }
+
+    /// The access that it is a session of.
+    pub fn access(&self) -> Access {
+        Access::of(&self.database, self.pinned.who().cloned()).from(self.origin)
+    }
+
+    /// The name of its user; `None` where nobody said who they are.
+    pub fn user(&self) -> Option<&str> {
+        self.pinned.who().filter(|who| !who.is_nobody()).map(Who::name)
+    }
+
+    /// The number of its user, who owns what they make.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        self.pinned.who().filter(|who| !who.is_nobody()).map(|who| who.user)
     }
 
     /// What its queries are planned with.

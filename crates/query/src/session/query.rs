@@ -1,11 +1,12 @@
 //! Queries: from a syntax tree to a stream.
 
-use super::{Outcome, Session};
+use super::{Outcome, Session, explained, released};
 use crate::dialect::{self, Statement};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::frame::{Frame, FrameTable};
 use crate::functions::growth::folding;
 use crate::in_place::FileProvider;
+use crate::operators::raised;
 use crate::plans::{
     self, KeptPlans, Known, KnownText, PlanKey, Selections, Taken, lists_that_may_merge, staying,
     take_literals,
@@ -36,6 +37,7 @@ use tickstone_model::TimeRange;
 impl Session {
     pub(crate) async fn run_query(&mut self, statement: ast::Statement) -> Result<Outcome> {
         let explains = matches!(statement, ast::Statement::Explain { .. });
+        let veiled = if explains { self.veiled(&statement)? } else { BTreeSet::new() };
         let begun = Instant::now();
         if !explains && let Some((plan, stream)) = self.start_kept(&statement).await? {
             self.database.plans().count(true);
@@ -50,7 +52,9 @@ impl Session {
             return Ok(Outcome::Rows { schema, stream, planning, progress });
         }
         let begun = Instant::now();
-        let mut batches: Vec<RecordBatch> = self.heeded(&plan, stream).try_collect().await?;
+        let batches: Vec<RecordBatch> = self.heeded(&plan, stream).try_collect().await?;
+        let veil = |batch| explained::veil(batch, &veiled);
+        let mut batches = batches.iter().map(veil).collect::<Result<Vec<_>>>()?;
         batches.push(times_batch(&batches, planning, begun.elapsed())?);
         let batches = futures::stream::iter(batches.into_iter().map(Ok));
         let stream = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
@@ -112,7 +116,12 @@ impl Session {
     ) -> Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)> {
         let (plan, wide) = self.plan(statement).await?;
         let stream = execute_stream(Arc::clone(&plan), self.states.task(wide))?;
-        Ok((plan, stream))
+        Ok((plan, self.released(stream)))
+    }
+
+    /// Rows as their user may have them.
+    fn released(&self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        if self.restricted().is_some() { released::released(rows) } else { rows }
     }
 
     /// The rows of a query over a table whose rows change by it, and what their numbers are of: `None` where no
@@ -122,7 +131,7 @@ impl Session {
         table: Arc<TableSnapshot>,
         query: Box<ast::Query>,
     ) -> Result<(Option<Arc<Selected>>, SendableRecordBatchStream)> {
-        self.pinned.renew();
+        self.renew()?;
         let guard = self.pinned.changing(table);
         let planned = self.start(ast::Statement::Query(query)).await;
         drop(guard);
@@ -148,13 +157,14 @@ impl Session {
         &mut self,
         statement: &ast::Statement,
     ) -> Result<Option<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)>> {
-        let snapshot = self.snapshot();
+        // What the user may read of it was checked, and stands in the statement.
+        let (snapshot, user) = (self.full_snapshot(), self.restricted());
         let key_with = |staying: &BTreeSet<usize>| {
             let mut statement = statement.clone();
             let taken = take_literals(&mut statement, staying);
             let (catalog_version, settings) = (snapshot.catalog_version(), self.states.settings);
             let functions = self.states.functions.version;
-            (PlanKey { statement, catalog_version, settings, functions }, taken)
+            (PlanKey { statement, user, catalog_version, settings, functions }, taken)
         };
         let (mut key, Taken { literals, computes_tables }) = key_with(&BTreeSet::new());
         let database = self.database.clone();
@@ -192,22 +202,27 @@ impl Session {
             let (catalog_version, settings) = (key.catalog_version, key.settings);
             let functions = key.functions;
             let known = KnownText { catalog_version, settings, functions, kept, literals };
-            database.plans().note_text(text, known);
+            database.plans().note_text((user, text), known);
         }
         self.begin_bound(&template, scans, wide).map(Some)
     }
 
     /// What is known of a text, where tables, settings and functions are what they were then.
-    pub(crate) fn known_text(&self, text: &str) -> Option<Arc<KnownText>> {
+    pub(crate) fn known_text(&self, text: &Arc<str>) -> Option<Arc<KnownText>> {
         if !self.temporaries.is_empty() {
-            // A text may name one of its own tables, and is another's then.
+            // It may name one of the session's own tables.
             return None;
         }
-        let known = self.database.plans().text(text)?;
-        let same = known.catalog_version == self.snapshot().catalog_version()
+        let known = self.database.plans().text(&(self.restricted(), Arc::clone(text)))?;
+        let same = known.catalog_version == self.full_snapshot().catalog_version()
             && known.settings == self.states.settings
             && known.functions == self.states.functions.version;
         same.then_some(known)
+    }
+
+    /// The number of the session's user, where they may not do everything.
+    fn restricted(&self) -> Option<u32> {
+        self.standing().map(|standing| standing.user)
     }
 
     /// The rows of a query by the plan that was kept for its text; `None` where that does not fit any longer.
@@ -216,7 +231,7 @@ impl Session {
         known: &KnownText,
     ) -> Result<Option<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)>> {
         let Some(narrow) = known.kept.narrow.get() else { return Ok(None) };
-        let snapshot = self.snapshot();
+        let snapshot = self.full_snapshot();
         let mut selections = Selections::default();
         let select = |plan: &Arc<dyn ExecutionPlan>, selections: &mut Selections| {
             plans::select(plan, &snapshot, &known.literals, selections)
@@ -240,7 +255,7 @@ impl Session {
     ) -> Result<(Arc<dyn ExecutionPlan>, SendableRecordBatchStream)> {
         let plan = plans::bind(template, &mut scans.into_iter())?;
         let stream = execute_stream(Arc::clone(&plan), self.states.task(wide))?;
-        Ok((plan, stream))
+        Ok((plan, self.released(stream)))
     }
 
     /// The template of a statement, made where it is not there yet; `None` where none can be kept.
@@ -302,7 +317,7 @@ impl Session {
 
     /// The rows of a query whose names are resolved, of the newest state.
     pub(crate) async fn rows_now(&mut self, query: Box<ast::Query>) -> Result<SendableRecordBatchStream> {
-        self.pinned.renew();
+        self.renew()?;
         self.states.know(self.database.user_functions())?;
         self.states.begin();
         let statement = ast::Statement::Query(query);
@@ -317,7 +332,7 @@ impl Session {
         &mut self,
         query: Box<ast::Query>,
     ) -> Result<(u64, SendableRecordBatchStream)> {
-        self.pinned.renew();
+        self.renew()?;
         self.states.know(self.database.user_functions())?;
         self.states.begin();
         let mut statement = Statement::Query(Box::new(ast::Statement::Query(query)));
@@ -392,7 +407,8 @@ async fn planned(state: &SessionState, statement: ast::Statement) -> datafusion:
     let written = state.statement_to_plan(PlannerStatement::Statement(Box::new(statement))).await?;
     read_only().verify_plan(&written)?;
     let written = with_unique_names(written)?;
-    let optimized = folding(|| state.optimize(&written)).map_err(of_outer)?;
+    let guarded = raised(&written)?;
+    let optimized = folding(|| state.optimize(guarded.as_ref().unwrap_or(&written))).map_err(of_outer)?;
     Ok(Planned { written, optimized })
 }
 

@@ -45,6 +45,7 @@ impl States {
         pinned: &Arc<PinnedSnapshot>,
         memory: &Arc<SessionMemory>,
         shows: ShowFunctions,
+        user: Option<u32>,
     ) -> Self {
         let catalog: Arc<dyn CatalogProviderList> = Arc::new(PinnedCatalog::new(pinned));
         let mut wide = database.base_state().clone();
@@ -57,7 +58,10 @@ impl States {
             let _ = wide.register_udf(function);
         }
         let memory_pool = Arc::clone(memory) as Arc<dyn MemoryPool>;
-        let runtime = Arc::new(RuntimeEnv { memory_pool, ..wide.runtime_env().as_ref().clone() });
+        let shared = wide.runtime_env().as_ref().clone();
+        let of_user = user.and_then(|user| database.shares().disk(user).ok());
+        let disk_manager = of_user.unwrap_or_else(|| Arc::clone(&shared.disk_manager));
+        let runtime = Arc::new(RuntimeEnv { memory_pool, disk_manager, ..shared });
         Self::over(wide, runtime, 0, Arc::default())
     }
 

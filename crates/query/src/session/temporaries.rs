@@ -20,6 +20,11 @@ impl Temporaries {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The database's names of them.
+    pub(crate) fn stored(&self) -> Vec<String> {
+        self.0.iter().map(|(_, table)| table.name().to_string()).collect()
+    }
+
     /// The database's name for a table of the session, whose name is found in any case.
     pub(crate) fn stored_as(&self, name: &str) -> Option<&str> {
         let exact = self.0.iter().find(|(own, _)| own == name);

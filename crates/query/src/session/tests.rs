@@ -1,5 +1,5 @@
 use crate::append::{AppendRequest, append};
-use crate::{Database, DatabaseOptions, Frame, Outcome, ParameterValue, Parameters, Session};
+use crate::{Access, Database, DatabaseOptions, Frame, Outcome, ParameterValue, Parameters, Session};
 use datafusion::arrow::array::{
     ArrayRef, AsArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray,
@@ -343,12 +343,14 @@ fn an_open_transaction_takes_batches() {
     let batch = quotes();
     let mut request = AppendRequest::new("t");
     request.create = true;
-    append(&database, &request, &batch.schema(), [Ok(batch.clone())].into_iter()).expect("it is stored");
+    append(&Access::of_owner(&database), &request, &batch.schema(), [Ok(batch.clone())].into_iter())
+        .expect("it is stored");
     let more =
         RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).expect("one");
     assert!(session.append("t", &more).is_err(), "no transaction is open");
     run(&mut session, "BEGIN", &Parameters::None).expect("none is open");
-    let mut appender = crate::append::Appender::to_table(&database, "t", &batch.schema()).expect("it fits");
+    let mut appender =
+        crate::append::Appender::to_table(&session.access(), "t", &batch.schema()).expect("it fits");
     session.append("t", &appender.cast_owned(&batch).expect("it fits")).expect("it is open");
     check(&mut session, "SELECT count(*) FROM t", &["3"]);
     run(&mut session, "COMMIT", &Parameters::None).expect("it is open");

@@ -1,7 +1,7 @@
 //! Views as a snapshot has them.
 
-use crate::dialect::FoundView;
 use crate::dialect::materialized::{StoredView, view_of_stored};
+use crate::dialect::{FoundView, ReadsAs};
 use crate::functions::bucket::Bucketing;
 use std::sync::Arc;
 use tickstone_engine::{Snapshot, TableSnapshot};
@@ -24,8 +24,9 @@ pub(super) fn found(snapshot: &Snapshot, name: &str, reading: Reading) -> Option
     let table = snapshot.table(name)?;
     let schema = table.schema();
     let name = schema.name().to_string();
+    let reads_as = ReadsAs::Owner(schema.access().owner);
     if let Some(query) = schema.view() {
-        return Some(FoundView { name, query: query.to_string(), stored: None });
+        return Some(FoundView { name, query: query.to_string(), stored: None, reads_as });
     }
     let of = schema.materialized()?;
     let query = of.query.clone();
@@ -44,7 +45,7 @@ pub(super) fn found(snapshot: &Snapshot, name: &str, reading: Reading) -> Option
         time: time_of(schema)?,
         stale: stale.into_iter().map(|range| (range.from, range.to)).collect(),
     };
-    Some(FoundView { name, query, stored: Some(stored) })
+    Some(FoundView { name, query, stored: Some(stored), reads_as })
 }
 
 /// What is stored of a view, by the name that stands for that.

@@ -2,13 +2,13 @@
 
 use super::materialized;
 use crate::cast::no_such_column;
-use crate::dialect::{AlterTable, Partitions};
+use crate::dialect::{AlterTable, Partitions, has_name};
 use crate::error::{QueryError, Result};
 use crate::session::{Outcome, Session};
 use sqlparser::ast;
 use std::sync::Arc;
 use tickstone_engine::TableSnapshot;
-use tickstone_model::{AlterTable as Change, Column, TableSchema, TimeRange, Ttl};
+use tickstone_model::{AlterTable as Change, Column, Grant, TableSchema, TimeRange, Ttl};
 
 const TAG: &str = "ALTER TABLE";
 
@@ -36,11 +36,13 @@ pub(super) async fn run(
         AlterTable::AddColumn { name, column_type, .. } => Change::AddColumn(Column::new(name, column_type)),
         AlterTable::DropColumn { name, .. } => {
             let name = found(&name)?;
+            check_ungranted(schema, &name)?;
             materialized::check_unread(session, schema.name(), &name)?;
             Change::DropColumn(name)
         }
         AlterTable::RenameColumn { from, to } => {
             let from = found(&from)?;
+            check_ungranted(schema, &from)?;
             materialized::check_unread(session, schema.name(), &from)?;
             Change::RenameColumn { from, to }
         }
@@ -124,4 +126,20 @@ async fn times_of(session: &mut Session, table: &Arc<TableSnapshot>, rows: ast::
         QueryError::request("DROP PARTITION takes one range of the designated timestamp")
             .hint(format!("write WHERE {column} < '2024-01-01', or a partition's name after LIST"))
     })
+}
+
+/// Refuses to change a column by which rows are granted: the condition would be of another column, or of none.
+///
+/// # Errors
+/// Where a grant names it.
+fn check_ungranted(schema: &TableSchema, column: &str) -> Result<()> {
+    let names = |grant: &&Grant| grant.filter.as_ref().is_some_and(|filter| has_name(filter, column));
+    match schema.access().grants.iter().find(names) {
+        None => Ok(()),
+        Some(_) => {
+            let what =
+                format!("column '{column}' is in the condition of a grant on table '{}'", schema.name());
+            Err(QueryError::request(what).hint("SHOW GRANTS lists them; REVOKE it first, and GRANT it anew"))
+        }
+    }
 }

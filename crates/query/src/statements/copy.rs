@@ -26,7 +26,7 @@ pub(super) struct Source {
 pub(super) async fn from(session: &Session, source: Source) -> Result<Outcome> {
     let table = super::table(session, &source.table)?;
     let mut request = ImportRequest::new(table.schema().name(), [source.path]);
-    request.allowed = session.database().files();
+    request.allowed = session.files();
     request.columns = source.columns;
     request.cancelled = session.running().map(|running| running.wanted().flag());
     for (name, value) in &source.options {
@@ -60,7 +60,7 @@ pub(super) async fn to(
     path: String,
     options: Vec<(String, String)>,
 ) -> Result<Outcome> {
-    let path = session.database().files().target(&path)?;
+    let path = session.files().target(&path)?;
     let layout = export::Layout::of(&path, &options)?;
     let (_, stream) = session.start(query_of(session, source)?).await?;
     let written = export::write_file(stream, &path, &layout, &session.room_to_write()).await?;

@@ -31,7 +31,7 @@ pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Ou
         return create_from(session, create, stream).await;
     }
     if create.query.is_none() && !create.replaces {
-        let schema = table_schema(&create, create.columns.clone())?;
+        let schema = table_schema(&create, create.columns.clone())?.owned_by(session.owner());
         session.blocking(move |engine| engine.create_table(schema)).await?;
         return Ok(Outcome::done(TAG));
     }
@@ -66,6 +66,10 @@ async fn temporary(session: &mut Session, create: CreateTable) -> Result<Outcome
     if create.stream.is_some() {
         let error = QueryError::request("a table that is parsed from a stream is of all sessions");
         return Err(error.at(create.time_position).hint("leave TEMP out"));
+    }
+    if session.engine().snapshot().keeps(&create.name) {
+        let error = QueryError::from(EngineError::TableExists { name: create.name });
+        return Err(error.at(create.time_position).hint("the database keeps this name for itself"));
     }
     if session.has_temporary(&create.name) && !create.replaces {
         if create.if_not_exists {
@@ -117,7 +121,7 @@ async fn fill(session: &mut Session, create: CreateTable, aside: &Arc<Aside>) ->
             (create, columns)
         }
     };
-    let schema = table_schema(&create, columns)?.put_aside(aside.name())?;
+    let schema = table_schema(&create, columns)?.owned_by(session.owner()).put_aside(aside.name())?;
     let target = Target::all_columns(&schema);
     let made = Arc::clone(aside);
     session.blocking(move |_| made.create(&schema)).await?;
@@ -151,7 +155,7 @@ async fn create_from(session: &Session, create: CreateTable, stream: TableStream
         key: format!("{}-{moment:x}", create.name.to_lowercase()),
         renames: stream.renames,
     };
-    let schema = schema_of(&create, create.columns.clone(), Some(source))?;
+    let schema = schema_of(&create, create.columns.clone(), Some(source))?.owned_by(session.owner());
     if schema.timestamp().is_none() {
         let error = QueryError::request("a table that is parsed from a stream has a designated timestamp");
         return Err(error.at(create.time_position).hint("name it at the end: TIMESTAMP(ts)"));

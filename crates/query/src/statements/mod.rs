@@ -1,5 +1,6 @@
 //! Statements that are no queries: each changes the database or the session, or shows what is there.
 
+mod accounts;
 mod alter;
 mod change;
 mod config;
@@ -8,6 +9,7 @@ mod copy;
 mod create;
 mod insert;
 mod inspect;
+mod limits;
 mod materialized;
 mod merge;
 mod metrics;
@@ -105,6 +107,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
             Err(QueryError::request(message)
                 .hint("COPY … 'file' names a file; a query gives its rows as they are read"))
         }
+        Statement::Accounts(statement) => accounts::run(session, *statement).await,
         Statement::ShowTables => show::tables(session),
         Statement::ShowQueries => show::queries(session),
         Statement::ShowMetrics => show::metrics(session),
@@ -139,6 +142,7 @@ fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()>
             | Statement::Change(_)
             | Statement::CopyFrom { .. }
             | Statement::Optimize { .. }
+            | Statement::Accounts(_)
     );
     let empty = session.transaction.as_ref().is_none_or(|open| open.rows() == 0);
     if !refused || !session.in_transaction() || (empty && session.changes_at_once) {
@@ -232,7 +236,8 @@ fn set_transaction(session: &mut Session, read_only: Option<bool>, lasts: bool) 
 }
 
 fn cancel(session: &Session, id: u64) -> Result<Outcome> {
-    session.database().running().cancel(id)?;
+    let of = session.standing().map(|standing| standing.user);
+    session.database().running().cancel(id, of)?;
     Ok(Outcome::done("CANCEL QUERY"))
 }
 

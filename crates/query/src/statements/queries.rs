@@ -1,6 +1,7 @@
 //! SHOW QUERIES and `queries()`: what runs now.
 
-use super::show::{batch, counts, instants, numbers, strings};
+use super::show::{batch, counts, counts_or_null, instants, numbers, strings};
+use crate::access::standing::Standing;
 use crate::database::Database;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
@@ -9,10 +10,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Characters of a statement that are shown.
 const TEXT_CHARACTERS_MAX: usize = 10_000;
 
-/// One row a statement under way, in the order they began.
-pub(super) fn queries_batch(database: &Database) -> Result<RecordBatch> {
+/// One row a statement under way, in the order they began; those of one user where they may not see all.
+pub(super) fn queries_batch(database: &Database, of: Option<&Standing>) -> Result<RecordBatch> {
     let all = database.running();
-    let list = all.list();
+    let mut list = all.list();
+    if let Some(standing) = of {
+        list.retain(|one| one.user() == Some(standing.user));
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let elapsed: Vec<Duration> = list.iter().map(|one| one.elapsed(all)).collect();
     let started = elapsed.iter().map(|elapsed| i64::try_from(now.saturating_sub(*elapsed).as_nanos()).ok());
@@ -23,7 +27,11 @@ pub(super) fn queries_batch(database: &Database) -> Result<RecordBatch> {
         ("started", instants(started)),
         ("seconds", numbers(elapsed.iter().map(|elapsed| Some(elapsed.as_secs_f64())))),
         ("rows_read", counts(progress.iter().map(|(read, _)| *read))),
-        ("rows_to_read", counts(progress.iter().map(|(_, selected)| *selected))),
+        // It may count rows that its user may not read.
+        (
+            "rows_to_read",
+            counts_or_null(progress.iter().map(|(_, selected)| of.is_none().then_some(*selected))),
+        ),
         ("rows", counts(list.iter().map(|one| one.rows()))),
         ("memory_bytes", counts(list.iter().map(|one| one.memory_bytes() as u64))),
         ("statement", strings(list.iter().map(|one| Some(shortened(one.text()))))),

@@ -6,6 +6,7 @@ use super::config::config_batch;
 use super::metrics::metrics_batch;
 use super::queries::queries_batch;
 use super::streams::{StreamFunction, streams_batch};
+use crate::aside::listed;
 use crate::database::Database;
 use crate::designated::{is_designated, series_ordinal};
 use crate::dialect::CallableKind;
@@ -43,7 +44,7 @@ pub(super) fn views(session: &Session) -> Result<Outcome> {
 
 /// SHOW STREAMS.
 pub(super) fn streams(session: &Session) -> Result<Outcome> {
-    shown(streams_batch(session.database())?)
+    shown(streams_batch(session.database(), session.standing().as_deref())?)
 }
 
 /// Rows of `views()` and SHOW VIEWS.
@@ -51,7 +52,7 @@ fn views_batch(snapshot: &Snapshot, database: &Database) -> PlanResult<RecordBat
     let is_view = |table: &&Arc<TableSnapshot>| {
         table.schema().view().is_some() || table.schema().materialized().is_some()
     };
-    let views: Vec<&Arc<TableSnapshot>> = snapshot.tables().filter(is_view).collect();
+    let views: Vec<&Arc<TableSnapshot>> = listed(snapshot).filter(is_view).collect();
     let each = || views.iter().map(|view| (view, view.schema().materialized()));
     let query = |view: &TableSnapshot| match view.schema().materialized() {
         Some(of) => Some(of.query.clone()),
@@ -192,7 +193,7 @@ fn functions_batch(functions: &[ShownFunction]) -> PlanResult<RecordBatch> {
 
 /// SHOW QUERIES.
 pub(super) fn queries(session: &Session) -> Result<Outcome> {
-    shown(queries_batch(session.database())?)
+    shown(queries_batch(session.database(), session.standing().as_deref())?)
 }
 
 /// SHOW METRICS.
@@ -270,7 +271,7 @@ pub(super) fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
     counts_or_null(values.map(Some))
 }
 
-fn counts_or_null(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+pub(super) fn counts_or_null(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
     let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     Arc::new(values.map(|count| count.map(signed)).collect::<Int64Array>())
 }
@@ -412,11 +413,16 @@ impl TableFunctionImpl for ShowFunction {
             },
             _ => plan_err!("this function takes the name of a table in quotes"),
         };
+        let standing = self.pinned.standing();
         let batch = match self.kind {
             Kind::Tables if args.exprs().is_empty() => tables_batch(&snapshot, &|_| None)?,
             Kind::Views if args.exprs().is_empty() => views_batch(&snapshot, self.pinned.database())?,
-            Kind::Streams if args.exprs().is_empty() => streams_batch(self.pinned.database())?,
-            Kind::Queries if args.exprs().is_empty() => queries_batch(self.pinned.database())?,
+            Kind::Streams if args.exprs().is_empty() => {
+                streams_batch(self.pinned.database(), standing.as_deref())?
+            }
+            Kind::Queries if args.exprs().is_empty() => {
+                queries_batch(self.pinned.database(), standing.as_deref())?
+            }
             Kind::Metrics if args.exprs().is_empty() => metrics_batch(self.pinned.database())?,
             Kind::Config if args.exprs().is_empty() => config_batch(self.pinned.database())?,
             Kind::Tables | Kind::Views | Kind::Streams | Kind::Queries | Kind::Metrics | Kind::Config => {

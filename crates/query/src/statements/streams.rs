@@ -1,6 +1,7 @@
 //! CREATE, ALTER and DROP STREAM, and what SHOW STREAMS shows.
 
 use super::show::{batch, counts, instants, numbers, strings};
+use crate::access::standing::{Object, Standing};
 use crate::database::Database;
 use crate::derived::{self, Progress};
 use crate::error::{QueryError, Result, external};
@@ -9,12 +10,12 @@ use crate::session::{Outcome, PinnedSnapshot, Session};
 use crate::texts::parse_size;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::{Result as PlanResult, ScalarValue, plan_err};
+use datafusion::common::{DataFusionError, Result as PlanResult, ScalarValue, plan_err};
 use datafusion::logical_expr::Expr;
 use std::sync::Arc;
+use tickstone_engine::EngineError;
 use tickstone_engine::streams::{StreamSettings, StreamStats};
-use tickstone_engine::{Engine, EngineError};
-use tickstone_model::Ttl;
+use tickstone_model::{Rights, Ttl};
 
 /// The options of a stream, as CREATE STREAM has them.
 const OPTIONS: &str = "index_documents, index_bytes, document_bytes_max, segment_bytes, max_bytes, ttl";
@@ -28,11 +29,8 @@ pub(super) async fn create(
 ) -> Result<Outcome> {
     let mut settings = StreamSettings::default();
     set(&mut settings, &options)?;
-    let made = move |engine: &Engine| match if_not_exists {
-        true => engine.streams().get_or_create(&name, settings).map(|_| ()),
-        false => engine.streams().create(&name, settings).map(|_| ()),
-    };
-    session.blocking(made).await?;
+    let access = session.access();
+    blocking(session, move || access.make_stream(&name, settings, !if_not_exists).map(|_| ())).await?;
     Ok(Outcome::done("CREATE STREAM"))
 }
 
@@ -60,14 +58,16 @@ pub(super) async fn drop(session: &Session, names: Vec<String>, if_exists: bool)
             other => other.map(|_| ())?,
         }
     }
-    let dropped = move |engine: &Engine| {
-        names.iter().try_for_each(|name| match engine.streams().drop(name) {
-            Err(EngineError::NoSuchStream { .. }) if if_exists => Ok(()),
-            other => other,
-        })
-    };
-    session.blocking(dropped).await?;
+    let database = session.database().clone();
+    let dropped =
+        move || -> Result<()> { names.iter().try_for_each(|name| database.drop_stream(name, if_exists)) };
+    blocking(session, dropped).await?;
     Ok(Outcome::done("DROP STREAM"))
+}
+
+async fn blocking(session: &Session, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    let done = session.database().runtime().spawn_blocking(work).await;
+    done.map_err(|error| QueryError::request(format!("a statement was cut short: {error}")))?
 }
 
 fn set(settings: &mut StreamSettings, options: &[(String, String)]) -> Result<()> {
@@ -101,10 +101,13 @@ fn set(settings: &mut StreamSettings, options: &[(String, String)]) -> Result<()
 }
 
 /// Rows of `streams()` and SHOW STREAMS.
-pub(super) fn streams_batch(database: &Database) -> PlanResult<RecordBatch> {
+pub(super) fn streams_batch(database: &Database, of: Option<&Standing>) -> PlanResult<RecordBatch> {
     let engine = database.engine();
     let progress = database.host().progress().map_err(external)?;
-    let streams = engine.streams().all().map_err(external)?;
+    let mut streams = engine.streams().all().map_err(external)?;
+    if let Some(standing) = of {
+        streams.retain(|stream| standing.knows_stream(stream.name()));
+    }
     let stats: Vec<StreamStats> = streams
         .iter()
         .map(|stream| stream.stats())
@@ -174,6 +177,11 @@ impl TableFunctionImpl for StreamFunction {
             if let Some(us) = micros(expr)? {
                 *bound = us;
             }
+        }
+        if let Some(standing) = self.pinned.standing().filter(|of| !of.with_stream(name).has(Rights::SELECT))
+        {
+            let error = standing.lacks(Rights::SELECT, Object::Stream(name));
+            return Err(DataFusionError::External(Box::new(error)));
         }
         let stream = self.pinned.database().engine().streams().get(name).map_err(external)?;
         Ok(Arc::new(StreamTable::new(stream, bounds[0], bounds[1])))

@@ -35,6 +35,7 @@ pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Ou
         None => {
             let schema =
                 TableSchema::of_view(name, text).map_err(|error| QueryError::from(error).at(position))?;
+            let schema = schema.owned_by(session.owner());
             session.blocking(move |engine| engine.create_table(schema)).await?;
         }
     }

@@ -136,7 +136,7 @@ impl Planted {
             let id = self.running(|| running.is_finished());
             std::thread::sleep(Duration::from_millis(40));
             let before = self.batches.load(Ordering::SeqCst);
-            let Some(id) = id.filter(|id| self.database.running().cancel(*id).is_ok()) else {
+            let Some(id) = id.filter(|id| self.database.running().cancel(*id, None).is_ok()) else {
                 return Err(running.join().unwrap());
             };
             let told = Instant::now();

@@ -12,7 +12,9 @@ use tickstone_engine::disk::MemoryDisk;
 use tickstone_model::{ColumnType, TableSchema};
 use tickstone_query::append::{AppendRequest, append};
 use tickstone_query::import::{ImportRequest, import};
-use tickstone_query::{Database, DatabaseOptions, ErrorKind, Function, FunctionSignature, Outcome, Session};
+use tickstone_query::{
+    Access, Database, DatabaseOptions, ErrorKind, Function, FunctionSignature, Outcome, Session,
+};
 
 fn query(database: &Database, session: &mut Session, sql: &str) -> Vec<RecordBatch> {
     database.runtime().block_on(session.query(sql)).unwrap_or_else(|error| panic!("{sql}\n{error}"))
@@ -515,7 +517,7 @@ fn a_fill_that_fails_takes_nobody_elses_rows_away() {
             Err(ArrowError::ComputeError("the fill fails".into()))
         }
     });
-    append(&database, &request, &batch.schema(), batches).unwrap_err();
+    append(&Access::of_owner(&database), &request, &batch.schema(), batches).unwrap_err();
     assert_eq!(number(&database, &mut session, rows), 42);
     // One that is whole comes too late, and takes nothing away either.
     query(&database, &mut session, "DROP TABLE made");
@@ -523,7 +525,7 @@ fn a_fill_that_fails_takes_nobody_elses_rows_away() {
         made_meanwhile(&engine);
         Ok(batch.clone())
     });
-    append(&database, &request, &batch.schema(), late).unwrap_err();
+    append(&Access::of_owner(&database), &request, &batch.schema(), late).unwrap_err();
     assert_eq!(number(&database, &mut session, rows), 42);
     // A file.
     query(&database, &mut session, "DROP TABLE made");
@@ -556,7 +558,8 @@ fn names_of_tables_aside_are_nobodys() {
         let batch =
             RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).unwrap();
         let request = AppendRequest { create: true, ..AppendRequest::new(name) };
-        append(&database, &request, &batch.schema(), std::iter::once(Ok(batch.clone()))).unwrap_err();
+        append(&Access::of_owner(&database), &request, &batch.schema(), std::iter::once(Ok(batch.clone())))
+            .unwrap_err();
     }
     // Tables of many sessions and fills at once are each their own.
     for number in 0..20 {

@@ -39,7 +39,7 @@ pub(super) async fn create(session: &mut Session, create: CreateMaterializedView
         let hint = "CREATE MATERIALIZED VIEW IF NOT EXISTS keeps one as it is";
         return Err(error.at(create.position).hint(hint));
     }
-    let schema = schema_of(session, &create).await?;
+    let schema = schema_of(session, &create).await?.owned_by(session.owner());
     session.blocking(move |engine| engine.create_table(schema)).await?;
     keep_views(session.database())?;
     Ok(Outcome::done(TAG))

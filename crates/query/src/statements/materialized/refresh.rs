@@ -1,9 +1,11 @@
 //! How what a view lacks becomes rows of it.
 
 use super::stopped;
+use crate::access::Source;
+use crate::audit::Origin;
 use crate::database::Database;
 use crate::dialect::{query_of_view, within_times};
-use crate::error::{QueryError, Result};
+use crate::error::{QueryError, Result, SqlState};
 use crate::functions::bucket::Bucketing;
 use crate::refresher::Refreshing;
 use crate::session::{Session, frozen_buckets, stale_buckets, whole_buckets};
@@ -46,8 +48,10 @@ pub(crate) fn keep_views(database: &Database) -> Result<()> {
 }
 
 fn keep(database: &Database, refreshing: &Arc<Refreshing>) {
-    let mut work =
-        Work { session: Session::new(database, table_functions), refreshing: Arc::clone(refreshing) };
+    let mut work = Work {
+        session: Session::new(database, None, Origin::default(), table_functions),
+        refreshing: Arc::clone(refreshing),
+    };
     let mut seen: VecDeque<(Instant, u64)> = VecDeque::new();
     let mut failed: HashMap<u32, (Instant, Duration)> = HashMap::new();
     while !refreshing.is_stopping() {
@@ -68,6 +72,8 @@ fn keep(database: &Database, refreshing: &Arc<Refreshing>) {
             }
             let settled = work.settle(&snapshot, view, is_due);
             let done = catch_unwind(AssertUnwindSafe(|| database.runtime().block_on(settled)));
+            // A right may be given back at any time.
+            let denied = matches!(&done, Ok(Err(error)) if error.sql_state() == SqlState::Denied);
             let failure = match done {
                 Ok(Ok(_)) => None,
                 Ok(Err(error)) => Some(error.to_string()),
@@ -76,7 +82,8 @@ fn keep(database: &Database, refreshing: &Arc<Refreshing>) {
             match &failure {
                 None => drop(failed.remove(&id)),
                 Some(_) => {
-                    let pause = failed.get(&id).map_or(RETRY.0, |(_, pause)| RETRY.1.min(*pause * 2));
+                    let again = failed.get(&id).filter(|_| !denied);
+                    let pause = again.map_or(RETRY.0, |(_, pause)| RETRY.1.min(*pause * 2));
                     failed.insert(id, (Instant::now() + pause, pause));
                 }
             }
@@ -117,14 +124,14 @@ pub(super) struct Work {
 impl Work {
     pub(super) fn new(database: &Database) -> Self {
         let refreshing = Arc::clone(database.refresher().shared());
-        Self { session: Session::new(database, table_functions), refreshing }
+        Self { session: Session::new(database, None, Origin::default(), table_functions), refreshing }
     }
 
     /// Has a view take in the stretches that are due, but for the buckets in which others are: these are worked out
     /// once they are due as well. How many rows were stored.
     ///
     /// # Errors
-    /// Those of the query, and of storing.
+    /// Where its owner may not read what it is of any longer, those of the query, and of storing.
     pub(super) async fn settle(
         &mut self,
         snapshot: &Snapshot,
@@ -135,6 +142,10 @@ impl Work {
         let Some(bucketing) = Bucketing::of_spelled(&of.buckets) else {
             return Err(QueryError::request(format!("its buckets '{}' are not known here", of.buckets)));
         };
+        if let Some(base) = snapshot.table(&of.base) {
+            let accounts = self.session.database().held_accounts();
+            accounts.check_owner(snapshot, view.schema(), Source::Table(base.schema()))?;
+        }
         self.pass_frozen(snapshot, view, &bucketing).await?;
         for range in due(view, of, &bucketing, is_due) {
             for step in steps(snapshot, view, &bucketing, range) {

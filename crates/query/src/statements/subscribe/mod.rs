@@ -12,6 +12,7 @@
 //! - who is slow keeps a bounded number of rows waiting, and then reads the tape.
 
 mod bars;
+mod entitled;
 mod messages;
 mod options;
 mod replay;
@@ -30,6 +31,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use entitled::Entitled;
 use futures::StreamExt;
 use messages::{Event, Message};
 use options::{Options, Slow};
@@ -59,7 +61,7 @@ pub(super) async fn run(session: &mut Session, subscribe: Subscribe) -> Result<O
     let database = session.database().clone();
     let work = match Bars::of(&plan, session, &subscribe.query)? {
         Some(bars) => Work::Bars(Box::new(bars)),
-        None => Work::Rows(Stages::of(&plan, session.state(), &database)?.for_slow(options.slow)),
+        None => Work::Rows(Stages::of(&plan, session, &database)?.for_slow(options.slow)),
     };
     let output = match &work {
         Work::Rows(stages) => Arc::clone(stages.output()),
@@ -68,7 +70,9 @@ pub(super) async fn run(session: &mut Session, subscribe: Subscribe) -> Result<O
     let schema = live::message_schema(&output);
     let table = Arc::clone(work.table());
     let (engine, hub) = (session.engine().clone(), Arc::clone(database.hub()));
+    let entitled = Entitled::of(session, &table)?;
     let mut subscription = Subscription {
+        entitled,
         engine,
         hub,
         work,
@@ -122,6 +126,7 @@ impl Work {
 
 /// One subscription under way.
 struct Subscription {
+    entitled: Entitled,
     engine: Engine,
     hub: Arc<Hub>,
     work: Work,
@@ -243,6 +248,7 @@ impl Subscription {
     async fn next(&mut self) -> Result<RecordBatch> {
         loop {
             if let Some(message) = self.out.pop_front() {
+                self.entitled.check(&self.engine)?;
                 self.last = Instant::now();
                 return message.into_batch(&self.schema);
             }

@@ -4,6 +4,7 @@ use crate::database::Database;
 use crate::error::{QueryError, Result, from_arrow};
 use crate::provider::SnapshotTable;
 use crate::scan::symbols_by_id;
+use crate::session::{Session, released_batch};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
@@ -36,6 +37,8 @@ pub(super) struct Stages {
     stages: Vec<Stage>,
     output: SchemaRef,
     symbols: Option<(u32, Vec<String>)>,
+    /// Whether its user may not read all: dictionaries have the symbols of the rows at hand alone.
+    releases: bool,
 }
 
 #[derive(Debug)]
@@ -63,9 +66,9 @@ impl Stages {
     ///
     /// # Errors
     /// Where it is anything but filters and projections of one table.
-    pub(super) fn of(plan: &LogicalPlan, state: &SessionState, database: &Database) -> Result<Self> {
+    pub(super) fn of(plan: &LogicalPlan, session: &Session, database: &Database) -> Result<Self> {
         let mut stages = Vec::new();
-        let table = collect(plan, state, &mut stages)?;
+        let table = collect(plan, session.state(), &mut stages)?;
         let edge = database.marked_schema(&table);
         let mut needed = vec![false; edge.fields().len()];
         let mut symbols = None;
@@ -93,7 +96,8 @@ impl Stages {
         let output = output.unwrap_or_else(|| Arc::clone(&edge));
         let fields = edge.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let nullable = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Ok(Self { table, edge, nullable, needed, stages, output, symbols })
+        let releases = session.standing().is_some();
+        Ok(Self { table, edge, nullable, needed, stages, output, symbols, releases })
     }
 
     /// The table, without its rows.
@@ -176,6 +180,9 @@ impl Stages {
                     if batch.num_rows() == 0 {
                         break;
                     }
+                    if self.releases {
+                        batch = released_batch(&batch).map_err(from_arrow)?;
+                    }
                 }
                 Stage::Project(exprs, schema) => {
                     let rows = batch.num_rows();
@@ -189,6 +196,8 @@ impl Stages {
         }
         if batch.num_rows() == 0 {
             batch = RecordBatch::new_empty(Arc::clone(&self.output));
+        } else if self.releases {
+            batch = released_batch(&batch).map_err(from_arrow)?;
         }
         Ok(Passed { rows: batch, numbers })
     }

@@ -1,0 +1,290 @@
+//! What one user may do, all grants and roles taken together.
+
+use super::accounts::{Account, Accounts, READY_MADE};
+use super::limits::Limits;
+use crate::error::{QueryError, SqlState};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use tickstone_engine::{Sight, Snapshot, TableSnapshot};
+use tickstone_model::{Grant, Rights, TableSchema};
+
+/// What one user may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) user: u32,
+    pub(crate) name: String,
+    /// The user's own number and those of its roles.
+    numbers: BTreeSet<u32>,
+    /// With all tables and views.
+    on_tables: Rights,
+    on_streams: Rights,
+    /// With single streams.
+    streams: BTreeMap<String, Rights>,
+    /// How much it may take of what all share.
+    pub(crate) limits: Limits,
+}
+
+/// Which rows and columns of a table somebody reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reads {
+    All,
+    /// Those that this query gives.
+    Some(String),
+    Nothing,
+}
+
+/// What a right is on, written as GRANT has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Object<'a> {
+    /// A table or a view.
+    Table(&'a str),
+    Stream(&'a str),
+    AllTables,
+}
+
+impl fmt::Display for Object<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Object::Table(name) => Name(name).fmt(f),
+            Object::Stream(name) => write!(f, "STREAM {}", Name(name)),
+            Object::AllTables => f.write_str("ALL TABLES"),
+        }
+    }
+}
+
+/// A name as statements have it: in quotes where it needs them.
+struct Name<'a>(&'a str);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
+        match self.0.bytes().all(is_plain) && !self.0.starts_with(|first: char| first.is_ascii_digit()) {
+            true => f.write_str(self.0),
+            false => write!(f, "\"{}\"", self.0.replace('"', "\"\"")),
+        }
+    }
+}
+
+impl Standing {
+    pub(crate) fn of(accounts: &Accounts, user: u32, account: &Account) -> Self {
+        let numbers = accounts.numbers_of(user);
+        let ready = READY_MADE.iter().filter(|(number, ..)| numbers.contains(number));
+        let ready: Rights = ready.map(|(_, _, rights)| *rights).collect();
+        let own = || numbers.iter().filter_map(|number| accounts.accounts.get(number));
+        let on_tables = own().map(|account| account.on_tables).collect::<Rights>() | ready;
+        let on_streams = own().map(|account| account.on_streams).collect::<Rights>() | ready;
+        let of_stream = |granted: &BTreeMap<u32, Rights>| -> Rights {
+            granted.iter().filter(|(to, _)| numbers.contains(to)).map(|(_, rights)| *rights).collect()
+        };
+        let streams =
+            accounts.streams.iter().map(|(name, granted)| (name.clone(), of_stream(granted))).collect();
+        let roles = numbers.iter().filter(|number| **number != user);
+        let roles = roles.filter_map(|number| accounts.accounts.get(number)).map(|role| &role.limits);
+        let limits = account.limits.over(roles);
+        Self { user, name: account.name.clone(), numbers, on_tables, on_streams, streams, limits }
+    }
+
+    /// Whether it may do everything.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.on_tables.has(Rights::ADMIN)
+    }
+
+    /// Whether it is a user or has a role.
+    pub(crate) fn is(&self, number: u32) -> bool {
+        self.numbers.contains(&number)
+    }
+
+    /// Whether it owns a table or view.
+    pub(crate) fn owns(&self, table: &TableSchema) -> bool {
+        self.is_admin() || table.access().owner.is_some_and(|owner| self.numbers.contains(&owner))
+    }
+
+    /// What it may do with all tables and views.
+    pub(crate) fn everywhere(&self) -> Rights {
+        self.on_tables
+    }
+
+    /// What it may do with all rows and columns of a table.
+    pub(crate) fn with_all_of(&self, table: &TableSchema) -> Rights {
+        if self.owns(table) {
+            return Rights::ALL;
+        }
+        let whole = self.grants(table).filter(|grant| grant.is_whole()).map(|grant| grant.rights);
+        whole.collect::<Rights>() | self.on_tables
+    }
+
+    /// What it may do with any row or column of a table; nothing of a table that it does not know of.
+    pub(crate) fn with_any_of(&self, table: &TableSchema) -> Rights {
+        let any = self.grants(table).map(|grant| grant.rights).collect::<Rights>() | self.with_all_of(table);
+        any.common(Rights::OF_OBJECTS.without(Rights::STREAM))
+    }
+
+    fn grants<'a>(&'a self, table: &'a TableSchema) -> impl Iterator<Item = &'a Grant> {
+        table.access().grants.iter().filter(|grant| self.numbers.contains(&grant.to))
+    }
+
+    /// What it may do with a stream.
+    pub(crate) fn with_stream(&self, stream: &str) -> Rights {
+        let rights = self.on_streams | self.streams.get(stream).copied().unwrap_or_default();
+        let both = rights.has(Rights::STREAM).then_some(Rights::SELECT | Rights::INSERT);
+        rights | both.unwrap_or_default()
+    }
+
+    /// Whether it may do anything with a stream that is there; others are not there for it.
+    pub(crate) fn knows_stream(&self, stream: &str) -> bool {
+        !self.with_stream(stream).common(Rights::OF_OBJECTS).is_none()
+    }
+
+    /// The rows and columns of a table for which it has a right.
+    pub(crate) fn reads(&self, table: &TableSchema, right: Rights) -> Reads {
+        if self.with_all_of(table).has(right) {
+            return Reads::All;
+        }
+        let grants: Vec<&Grant> = self.grants(table).filter(|grant| grant.rights.has(right)).collect();
+        if grants.is_empty() { Reads::Nothing } else { Reads::Some(query_of(table, &grants)) }
+    }
+
+    /// What it sees of a table where tables are listed, and wherever else one is looked up; `own` are the names of those
+    /// that only the session has.
+    fn sight(&self, table: &TableSnapshot, own: &[String]) -> Sight {
+        let schema = table.schema();
+        if schema.is_aside() || schema.is_internal() {
+            let is_own = own.iter().any(|name| name == schema.name());
+            return if is_own { Sight::Whole } else { Sight::Hidden };
+        }
+        if self.with_all_of(schema).has(Rights::SELECT) {
+            return Sight::Whole;
+        }
+        let any = self.with_any_of(schema);
+        if any.is_none() {
+            return Sight::Hidden;
+        }
+        let grants: Vec<&Grant> = self.grants(schema).collect();
+        let shown: Vec<usize> = columns_of(schema, &grants);
+        Sight::Shape(Arc::new(schema.only(&shown)))
+    }
+
+    /// A snapshot as it sees it.
+    pub(crate) fn seen(&self, snapshot: &Snapshot, own: &[String]) -> Arc<Snapshot> {
+        Arc::new(snapshot.seen(&|table| self.sight(table, own)))
+    }
+
+    /// That it may not do something.
+    pub(crate) fn denied(&self, what: &str) -> QueryError {
+        QueryError::request(format!("user '{}' may not {what}", self.name)).state(SqlState::Denied)
+    }
+
+    /// That it lacks a right on something.
+    pub(crate) fn lacks(&self, right: Rights, on: Object<'_>) -> QueryError {
+        let error = self.denied(&format!("{right} on {on}"));
+        error.hint(format!("an admin grants it: GRANT {right} ON {on} TO {}", Name(&self.name)))
+    }
+}
+
+/// The places of the columns that grants are for, ascending; all where one of them is for all.
+fn columns_of(table: &TableSchema, grants: &[&Grant]) -> Vec<usize> {
+    let is_in = |grant: &Grant, place: usize| {
+        grant.columns.as_ref().is_none_or(|ids| ids.contains(&table.column_id(place)))
+    };
+    (0..table.columns().len()).filter(|place| grants.iter().any(|grant| is_in(grant, *place))).collect()
+}
+
+/// The query that gives the rows and columns of a table that grants are for. Where they differ in their columns, a value
+/// of a row is there where a grant of its column is for the row.
+fn query_of(table: &TableSchema, grants: &[&Grant]) -> String {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let any_of = |grants: &[&Grant]| {
+        let filters: Option<Vec<String>> =
+            grants.iter().map(|grant| Some(format!("({})", grant.filter.as_ref()?))).collect();
+        filters.map(|filters| filters.join(" OR "))
+    };
+    let item = |place: &usize| {
+        let (name, id) = (quoted(&table.columns()[*place].name), table.column_id(*place));
+        let of_it: Vec<&Grant> = grants
+            .iter()
+            .filter(|grant| grant.columns.as_ref().is_none_or(|ids| ids.contains(&id)))
+            .copied()
+            .collect();
+        match any_of(&of_it).filter(|_| of_it.len() < grants.len()) {
+            Some(condition) => format!("CASE WHEN {condition} THEN {name} END AS {name}"),
+            None => name,
+        }
+    };
+    let items: Vec<String> = columns_of(table, grants).iter().map(item).collect();
+    let rows = any_of(grants).map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
+    format!("SELECT {} FROM {}{rows}", items.join(", "), quoted(table.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tickstone_model::{ColumnType, TableAccess};
+
+    const USER: u32 = 20;
+
+    fn table(grants: Vec<Grant>) -> TableSchema {
+        let builder = TableSchema::builder("t\"x").column("ts", ColumnType::Timestamp);
+        let builder = builder.column("a", ColumnType::Int64).column("b", ColumnType::Int64).timestamp("ts");
+        builder.access(TableAccess { owner: None, grants }).build().expect("a schema")
+    }
+
+    fn grant(to: u32, columns: Option<&[u32]>, filter: Option<&str>) -> Grant {
+        let (columns, filter) = (columns.map(<[u32]>::to_vec), filter.map(str::to_string));
+        Grant { to, rights: Rights::SELECT, columns, filter }
+    }
+
+    fn standing() -> Standing {
+        let mut accounts = Accounts::default();
+        let role = accounts.create("role", false, None).expect("a role");
+        let user = loop {
+            let user = accounts.create(&format!("u{}", accounts.accounts.len()), true, None).expect("a user");
+            if user == USER {
+                break user;
+            }
+        };
+        accounts.accounts.get_mut(&user).expect("there").roles.insert(role);
+        Standing::of(&accounts, user, &accounts.accounts[&user])
+    }
+
+    #[test]
+    fn a_query_gives_what_is_granted() {
+        let of = |grants| standing().reads(&table(grants), Rights::SELECT);
+        let some = |query: &str| Reads::Some(query.to_string());
+        assert_eq!(of(vec![]), Reads::Nothing);
+        assert_eq!(of(vec![grant(99, None, None)]), Reads::Nothing);
+        assert_eq!(of(vec![grant(USER, None, None), grant(USER, Some(&[0]), Some("a > 1"))]), Reads::All);
+        // By the role.
+        assert_eq!(of(vec![grant(16, None, None)]), Reads::All);
+        let t = "FROM \"t\"\"x\"";
+        assert_eq!(of(vec![grant(USER, Some(&[0, 2]), None)]), some(&format!("SELECT \"ts\", \"b\" {t}")));
+        assert_eq!(
+            of(vec![grant(USER, None, Some("a > 1")), grant(USER, None, Some("b = 2 OR a = 0"))]),
+            some(&format!("SELECT \"ts\", \"a\", \"b\" {t} WHERE (a > 1) OR (b = 2 OR a = 0)"))
+        );
+        assert_eq!(
+            of(vec![grant(USER, Some(&[0, 1]), Some("a > 1")), grant(16, Some(&[0, 2]), None)]),
+            some(&format!("SELECT \"ts\", CASE WHEN (a > 1) THEN \"a\" END AS \"a\", \"b\" {t}"))
+        );
+    }
+
+    #[test]
+    fn what_is_lacking_can_be_granted_as_it_is_told() {
+        let told = |on| standing().lacks(Rights::ALTER, on).hint.expect("how");
+        let grant = |on: &str| format!("an admin grants it: GRANT ALTER ON {on} TO {}", standing().name);
+        assert_eq!(told(Object::Table("t_1")), grant("t_1"));
+        assert_eq!(told(Object::Table("t-KRA\"KEN")), grant("\"t-KRA\"\"KEN\""));
+        assert_eq!(told(Object::Stream("Raw")), grant("STREAM \"Raw\""));
+        assert_eq!(told(Object::AllTables), grant("ALL TABLES"));
+    }
+
+    #[test]
+    fn rights_come_from_owners_roles_and_grants() {
+        let standing = standing();
+        let mut owned = table(vec![]).owned_by(Some(USER));
+        assert_eq!(standing.with_all_of(&owned), Rights::ALL);
+        owned = owned.owned_by(Some(99));
+        assert!(standing.with_any_of(&owned).is_none());
+        assert!(matches!(standing.reads(&owned, Rights::SELECT), Reads::Nothing));
+    }
+}

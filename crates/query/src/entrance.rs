@@ -1,0 +1,409 @@
+//! [`Access`]: the one way from somebody who connects to a database.
+
+use crate::access::accounts::{Accounts, Proof, Token, missing};
+use crate::access::secret::token_hash;
+use crate::access::standing::{Object, Standing};
+use crate::access::{Limits, Verifier, Who, is_same};
+use crate::audit::{Auditor, Deed, Origin, failure_of};
+use crate::database::Database;
+use crate::error::{ErrorKind, QueryError, Result, SqlState};
+use crate::shares::{Seat, Threads};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tickstone_engine::streams::{Stream, StreamSettings};
+use tickstone_engine::{EngineError, Snapshot};
+use tickstone_model::{Rights, TableSchema};
+
+/// Somebody's way to a database: who they are, and what they may do as of now. Made once for a connection or a request.
+#[derive(Debug, Clone)]
+pub struct Access {
+    pub(crate) database: Database,
+    pub(crate) who: Option<Who>,
+    pub(crate) origin: Origin,
+    /// That it is one of the connections that its user may have.
+    _seat: Option<Arc<Seat>>,
+}
+
+impl Access {
+    /// That of whoever has the files: everything.
+    pub fn of_owner(database: &Database) -> Self {
+        Self::of(database, None)
+    }
+
+    /// That of somebody who does not say who they are: everything, until there are users.
+    pub fn of_nobody(database: &Database) -> Self {
+        Self::of(database, Some(Who::nobody()))
+    }
+
+    pub(crate) fn of(database: &Database, who: Option<Who>) -> Self {
+        Self { database: database.clone(), who, origin: Origin::default(), _seat: None }
+    }
+
+    /// The same of somebody who came from there.
+    #[must_use]
+    pub fn from(self, origin: Origin) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// Whoever is to be told of a statement that only reads, or of one that does not; `None` where nobody is.
+    pub fn auditor(&self, only_reads: bool) -> Option<Arc<dyn Auditor>> {
+        self.database.auditor().filter(|auditor| auditor.wants(only_reads))
+    }
+
+    /// Checks that what the user does now can be told of, where it must be.
+    ///
+    /// # Errors
+    /// Where it cannot.
+    pub fn check_audit(&self) -> Result<()> {
+        self.auditor(false).map_or(Ok(()), |auditor| auditor.check())
+    }
+
+    /// Tells that rows were added to a table or a stream.
+    pub fn tell_added(&self, to: &str, rows: u64) {
+        if let Some(auditor) = self.auditor(false).filter(|_| rows > 0) {
+            auditor.added(&self.name(), self.origin, to, rows);
+        }
+    }
+
+    /// Tells of something that took a time and failed, or did not.
+    pub fn tell(
+        &self,
+        kind: &'static str,
+        text: Arc<str>,
+        rows: u64,
+        took: Duration,
+        error: Option<&QueryError>,
+    ) {
+        if let Some(auditor) = self.database.auditor() {
+            let (user, origin, failure) = (self.name(), self.origin, error.map(failure_of));
+            auditor.note(Deed { user, origin, kind, text, rows, took, failure });
+        }
+    }
+
+    fn name(&self) -> Arc<str> {
+        self.who.as_ref().map_or_else(|| "".into(), |who| Arc::clone(&who.name))
+    }
+
+    /// The name of the user; `None` where nobody had to say who they are.
+    pub fn user(&self) -> Option<&str> {
+        self.who.as_ref().filter(|who| !who.is_nobody()).map(Who::name)
+    }
+
+    pub(crate) fn standing(&self, snapshot: &Snapshot) -> Result<Option<Arc<Standing>>> {
+        match &self.who {
+            None => Ok(None),
+            Some(who) => self.database.standing(snapshot, who),
+        }
+    }
+
+    /// What there is, as the user sees it now.
+    ///
+    /// # Errors
+    /// Where the user was dropped, or the newest state cannot be read.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        let full = self.database.snapshot()?;
+        Ok(match self.standing(&full)? {
+            None => full,
+            Some(standing) => standing.seen(&full, &[]),
+        })
+    }
+
+    /// The same as one of the connections that its user may have, until all clones of it are dropped.
+    ///
+    /// # Errors
+    /// Where there are as many already, or the user was dropped.
+    pub fn seated(self) -> Result<Self> {
+        let Some(user) = self.owner() else { return Ok(self) };
+        let most = self.limits()?.connections();
+        match self.database.shares().seat(user, most) {
+            Some(seat) => Ok(Self { _seat: Some(Arc::new(seat)), ..self }),
+            None => {
+                let (name, most) = (self.name(), most.unwrap_or_default());
+                let what = format!("user '{name}' has max_connections, {most}, already");
+                let error = QueryError::new(ErrorKind::Retry, what).state(SqlState::TooManyConnections);
+                Err(error.hint("close one that is not used"))
+            }
+        }
+    }
+
+    /// How much of what all share the user may take; without limits where they may do everything.
+    ///
+    /// # Errors
+    /// Where the user was dropped.
+    pub fn limits(&self) -> Result<Limits> {
+        let standing = self.standing(&self.database.engine().snapshot())?;
+        Ok(standing.map(|standing| standing.limits.clone()).unwrap_or_default())
+    }
+
+    /// The threads that the user's statements run on; `None` for those of the database.
+    ///
+    /// # Errors
+    /// Where the system has no threads.
+    pub fn threads(&self, limits: &Limits) -> Result<Option<Arc<Threads>>> {
+        match self.owner() {
+            Some(user) => {
+                self.database.shares().threads(user, self.database.query_threads(), limits.weight())
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// How long rows that the user added are to wait before they are acknowledged, by their limit of rows a second.
+    ///
+    /// # Errors
+    /// Where the user was dropped.
+    pub fn wait_for(&self, rows: u64) -> Result<Duration> {
+        match (self.owner(), self.limits()?.ingest_rows()) {
+            (Some(user), Some(rate)) => Ok(self.database.shares().wait(user, rows, rate)),
+            _ => Ok(Duration::ZERO),
+        }
+    }
+
+    /// The number of the user, who owns what they make.
+    pub fn owner(&self) -> Option<u32> {
+        self.who.as_ref().filter(|who| !who.is_nobody()).map(|who| who.user)
+    }
+
+    /// The database that it is a way to.
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Whether it is the same user's, or nobody's as well.
+    pub fn is_of(&self, other: &Access) -> bool {
+        self.owner() == other.owner() && self.who.is_none() == other.who.is_none()
+    }
+
+    /// The newest schema of a table to all of which the user has these rights; `None` where there is none that they may
+    /// see.
+    ///
+    /// # Errors
+    /// Where the user sees it and lacks a right to all of it, or was dropped.
+    pub fn table(&self, rights: Rights, name: &str) -> Result<Option<Arc<TableSchema>>> {
+        let snapshot = self.database.engine().snapshot();
+        let standing = self.standing(&snapshot)?;
+        let Some(table) = snapshot.table(name) else { return Ok(None) };
+        let schema = table.schema();
+        let Some(standing) = standing else { return Ok(Some(Arc::clone(schema))) };
+        let has = standing.with_all_of(schema);
+        match has.has(rights) {
+            _ if standing.with_any_of(schema).is_none() => Ok(None),
+            true => Ok(Some(Arc::clone(schema))),
+            false => Err(standing.lacks(rights.without(has), Object::Table(schema.name()))),
+        }
+    }
+
+    /// Checks rights to all of a table; one that the user may not see is missing.
+    ///
+    /// # Errors
+    /// Where the user lacks one of them, or was dropped.
+    pub fn may(&self, rights: Rights, table: &str) -> Result<()> {
+        let snapshot = self.database.engine().snapshot();
+        let Some(standing) = self.standing(&snapshot)? else { return Ok(()) };
+        let Some(table) = snapshot.table(table) else { return Ok(()) };
+        let has = standing.with_all_of(table.schema());
+        match has.has(rights) {
+            true => Ok(()),
+            // Whether there is one that they may not see is not said.
+            false
+                if standing.with_any_of(table.schema()).is_none()
+                    && !standing.everywhere().has(Rights::CREATE) =>
+            {
+                Err(standing.lacks(Rights::CREATE, Object::AllTables))
+            }
+            false => Err(standing.lacks(rights.without(has), Object::Table(table.schema().name()))),
+        }
+    }
+
+    /// Checks that the user may add columns to a table that rows bring: by ALTER of it, or by CREATE.
+    ///
+    /// # Errors
+    /// As [`Self::may`].
+    pub fn may_extend(&self, table: &str) -> Result<()> {
+        match self.may_everywhere(Rights::CREATE) {
+            Ok(()) => Ok(()),
+            Err(_) => self.may(Rights::ALTER, table),
+        }
+    }
+
+    /// Checks rights to all there is and will be: CREATE, ADMIN.
+    ///
+    /// # Errors
+    /// Where the user lacks one of them, or was dropped.
+    pub fn may_everywhere(&self, rights: Rights) -> Result<()> {
+        let snapshot = self.database.engine().snapshot();
+        let Some(standing) = self.standing(&snapshot)? else { return Ok(()) };
+        match standing.everywhere().has(rights) {
+            true => Ok(()),
+            false => Err(standing.lacks(rights.without(standing.everywhere()), Object::AllTables)),
+        }
+    }
+
+    /// A stream, which is made where it is not there, and is its user's then: they read, append to, change and drop it.
+    /// It blocks until the disk has it.
+    ///
+    /// # Errors
+    /// Where there is one and `is_new` wants none, and those of the engine.
+    pub fn make_stream(&self, name: &str, settings: StreamSettings, is_new: bool) -> Result<Stream> {
+        let streams = self.database.engine().streams();
+        let made = || match is_new {
+            true => streams.create(name, settings),
+            false => streams.get_or_create(name, settings),
+        };
+        let shares = self.database.shares();
+        let _alone = shares.making_streams();
+        if streams.get(name).is_ok() {
+            return Ok(made()?);
+        }
+        // First what its user may do with it, so that no kill leaves a stream that is nobody's; what one leaves of grants
+        // without a stream goes here.
+        let granted = self.owner().map(|user| BTreeMap::from([(user, Rights::STREAM | Rights::ALTER)]));
+        self.database.set_stream_grants(name, granted)?;
+        Ok(made()?)
+    }
+
+    /// Checks rights to a stream.
+    ///
+    /// # Errors
+    /// Where the user lacks one of them, or was dropped.
+    pub fn may_stream(&self, rights: Rights, stream: &str) -> Result<()> {
+        let snapshot = self.database.engine().snapshot();
+        let Some(standing) = self.standing(&snapshot)? else { return Ok(()) };
+        let has = standing.with_stream(stream);
+        match has.has(rights) {
+            true => Ok(()),
+            false => Err(standing.lacks(rights.without(has), Object::Stream(stream))),
+        }
+    }
+}
+
+impl Database {
+    /// Drops a stream, and what was granted on it.
+    ///
+    /// # Errors
+    /// Where there is none, unless `if_exists`, and those of the engine.
+    pub(crate) fn drop_stream(&self, name: &str, if_exists: bool) -> Result<()> {
+        let _alone = self.shares().making_streams();
+        match self.engine().streams().drop(name) {
+            Err(EngineError::NoSuchStream { .. }) if if_exists => return Ok(()),
+            other => other?,
+        }
+        self.set_stream_grants(name, None)
+    }
+
+    /// Puts grants in the place of those on a stream.
+    fn set_stream_grants(&self, name: &str, granted: Option<BTreeMap<u32, Rights>>) -> Result<()> {
+        let now = self.accounts(&self.engine().snapshot())?;
+        let there = now.as_ref().and_then(|now| now.accounts.streams.get(name));
+        if there == granted.as_ref() {
+            return Ok(());
+        }
+        self.change_accounts(|all| {
+            match granted {
+                Some(granted) => all.streams.insert(name.to_string(), granted),
+                None => all.streams.remove(name),
+            };
+            Ok(())
+        })
+    }
+
+    /// Whether everybody must say who they are.
+    ///
+    /// # Errors
+    /// Where this build cannot read the users: then nobody may connect.
+    pub fn has_users(&self) -> Result<bool> {
+        let now = self.accounts(&self.engine().snapshot())?;
+        Ok(now.is_some_and(|now| now.accounts.has_users()))
+    }
+
+    /// What a user's password is proved by. One for a name that is no user's, or has no password, looks like any other,
+    /// and no password is right for it.
+    ///
+    /// # Errors
+    /// As [`Self::has_users`].
+    pub fn verifier(&self, user: &str) -> Result<Verifier> {
+        let now = self.accounts(&self.engine().snapshot())?.unwrap_or_default();
+        let found = now.accounts.named(user).and_then(|(_, account)| account.verifier.clone());
+        if let Some(verifier) = found {
+            return Ok(verifier);
+        }
+        Ok(Verifier::of_nobody(&tickstone_model::folded_name(user), now.accounts.mock.as_bytes()))
+    }
+
+    /// The access of a user who has proved to be that.
+    ///
+    /// # Errors
+    /// Where there is no such user.
+    pub fn access_of(&self, user: &str) -> Result<Access> {
+        let now = self.accounts(&self.engine().snapshot())?.unwrap_or_default();
+        let (number, account) = now.accounts.named(user).ok_or_else(|| missing("user", user))?;
+        if !account.is_user {
+            return Err(missing("user", user));
+        }
+        let who = Who { user: number, name: account.name.as_str().into(), token: None };
+        Ok(Access::of(self, Some(who)))
+    }
+
+    /// The access of a user by their password. It takes the time of some thousand hashes, whoever asks.
+    ///
+    /// # Errors
+    /// Where it is not the password, or there is no such user: the same error.
+    pub fn access_by_password(&self, user: &str, password: &str) -> Result<Access> {
+        let wrong = || QueryError::request(WRONG).state(SqlState::WrongPassword);
+        if !self.held_accounts().is_proved(user, password, &self.verifier(user)?)? {
+            return Err(wrong());
+        }
+        self.access_of(user).map_err(|_| wrong())
+    }
+
+    /// The access of a user by a token.
+    ///
+    /// # Errors
+    /// Where it is none, or has expired: the same error.
+    pub fn access_by_token(&self, token: &str) -> Result<Access> {
+        let wrong = || QueryError::request(WRONG).state(SqlState::WrongPassword);
+        let now = self.accounts(&self.engine().snapshot())?.unwrap_or_default();
+        let hash = token_hash(token);
+        // All are compared: the time says nothing of which it is.
+        let mut found = None;
+        for kept in &now.accounts.tokens {
+            if matches!(&kept.proof, Proof::Hash(kept) if is_same(kept.as_bytes(), hash.as_bytes())) {
+                found = Some(kept);
+            }
+        }
+        let kept = found.filter(|kept| kept.is_valid()).ok_or_else(wrong)?;
+        self.access_with(&now.accounts, kept).ok_or_else(wrong)
+    }
+
+    /// The access of a user who signed a message with the key of one of their tokens.
+    ///
+    /// # Errors
+    /// Where no key of theirs did, it has expired, or there is no such user: the same error.
+    pub fn access_by_signature(&self, user: &str, message: &[u8], signature: &[u8]) -> Result<Access> {
+        let wrong = || QueryError::request(WRONG).state(SqlState::WrongPassword);
+        let now = self.accounts(&self.engine().snapshot())?.unwrap_or_default();
+        let number = now.accounts.named(user).map(|(number, _)| number);
+        let mut found = None;
+        for kept in &now.accounts.tokens {
+            if let Proof::Key(key) = &kept.proof
+                && Some(kept.user) == number
+                && kept.is_valid()
+                && key.has_signed(message, signature)
+            {
+                found = Some(kept);
+            }
+        }
+        found.and_then(|kept| self.access_with(&now.accounts, kept)).ok_or_else(wrong)
+    }
+
+    /// The access of whoever has a token.
+    fn access_with(&self, accounts: &Accounts, kept: &Token) -> Option<Access> {
+        let name = accounts.name_of(kept.user)?.into();
+        let who = Who { user: kept.user, name, token: Some(kept.number) };
+        Some(Access::of(self, Some(who)))
+    }
+}
+
+/// What is said of a wrong password, a wrong token, and a user that there is not.
+const WRONG: &str = "wrong user, password or token";

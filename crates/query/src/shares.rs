@@ -1,0 +1,230 @@
+//! Shares of users: threads of their own; memory, temporary files and rows that are counted for all their sessions.
+//!
+//! Each user's statements run on threads of that user, as many as there are for queries. The system divides the processors
+//! between threads that want them, so that who runs one short statement does not wait behind the tasks of somebody who
+//! scans everything. A user of a lower weight has threads of a lower priority.
+
+use crate::error::{ErrorKind, QueryError, Result};
+use datafusion::execution::disk_manager::{DEFAULT_MAX_TEMP_DIRECTORY_SIZE, DiskManager};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Most users that have threads of their own at once; more run on those of the database.
+const USERS_MAX: usize = 64;
+/// How long threads wait for another statement of their user.
+const IDLE: Duration = Duration::from_secs(60);
+/// Bytes of the stack of a thread that runs queries.
+pub(crate) const STACK_BYTES: usize = 8 << 20;
+/// The longest that rows wait because of those before them.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Threads that run a user's statements, until nobody refers to them.
+#[derive(Debug)]
+pub struct Threads(Option<Runtime>);
+
+impl Threads {
+    fn start(count: usize, weight: u64) -> Result<Self> {
+        let priority = priority_of(weight);
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(count)
+            .thread_name("tickstone-user")
+            .thread_stack_size(STACK_BYTES)
+            .on_thread_start(move || lower(priority))
+            .enable_all()
+            .build();
+        let failed = |error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}"));
+        Ok(Self(Some(runtime.map_err(failed)?)))
+    }
+
+    /// Where tasks are spawned.
+    pub fn handle(&self) -> &Handle {
+        self.0.as_ref().expect("taken only when it is dropped").handle()
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // It may go inside an async task, where a runtime must not wait for its threads.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The priority that gives a thread its share: each step takes a fifth of it (sched(7), "the nice value").
+fn priority_of(weight: u64) -> i32 {
+    let steps = (100.0 / weight.max(1) as f64).ln() / 1.25_f64.ln();
+    (steps.round() as i32).clamp(0, 19)
+}
+
+/// Lowers the priority of this thread. On Linux it is the thread's; elsewhere it is the process's, and left alone.
+fn lower(priority: i32) {
+    #[cfg(target_os = "linux")]
+    if priority > 0 {
+        // SAFETY: it takes numbers and touches no memory. 0 is the calling thread; where it fails, the priority stays.
+        unsafe {
+            libc::setpriority(libc::PRIO_PROCESS, 0, priority);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = priority;
+}
+
+/// One of a user's connections, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Seat(Arc<AtomicUsize>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The threads of one user: their weight, and when a statement was begun last.
+#[derive(Debug)]
+struct Held {
+    threads: Arc<Threads>,
+    weight: u64,
+    used: Instant,
+}
+
+/// What is kept for each user, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    threads: Mutex<HashMap<u32, Held>>,
+    memory: Mutex<HashMap<u32, Arc<AtomicUsize>>>,
+    disks: Mutex<HashMap<u32, Arc<DiskManager>>>,
+    connections: Mutex<HashMap<u32, Arc<AtomicUsize>>>,
+    /// Held by who makes or drops a stream: it and what is granted on it are two changes.
+    streams: Mutex<()>,
+    /// When the rows that a user added so far are paid for.
+    paid: Mutex<HashMap<u32, Instant>>,
+}
+
+impl Shares {
+    /// The threads of a user; `None` where they have to make do with those of the database.
+    ///
+    /// # Errors
+    /// Where the system has no threads.
+    pub(crate) fn threads(&self, user: u32, count: usize, weight: u64) -> Result<Option<Arc<Threads>>> {
+        let mut all = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if let Some(held) = all.get_mut(&user).filter(|held| held.weight == weight) {
+            held.used = now;
+            return Ok(Some(Arc::clone(&held.threads)));
+        }
+        all.retain(|_, held| Arc::strong_count(&held.threads) > 1 || now.duration_since(held.used) < IDLE);
+        if all.len() >= USERS_MAX && !all.contains_key(&user) {
+            return Ok(None);
+        }
+        let threads = Arc::new(Threads::start(count, weight)?);
+        all.insert(user, Held { threads: Arc::clone(&threads), weight, used: now });
+        Ok(Some(threads))
+    }
+
+    /// What counts the bytes that a user's statements have reserved.
+    pub(crate) fn memory(&self, user: u32) -> Arc<AtomicUsize> {
+        let mut all = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(user).or_default())
+    }
+
+    /// What makes and counts the temporary files of a user's statements.
+    ///
+    /// # Errors
+    /// Never: the system's directory of temporary files is looked for when one is made.
+    pub(crate) fn disk(&self, user: u32) -> Result<Arc<DiskManager>> {
+        let mut all = self.disks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(disk) = all.get(&user) {
+            return Ok(Arc::clone(disk));
+        }
+        let disk = Arc::new(DiskManager::builder().build()?);
+        all.insert(user, Arc::clone(&disk));
+        Ok(disk)
+    }
+
+    /// Bounds the temporary files of a user's statements; those of a user without a limit as those of the database are.
+    pub(crate) fn limit_disk(&self, user: u32, most: Option<u64>) {
+        let all = self.disks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(disk) = all.get(&user) {
+            // It fails for a manager that makes no files alone.
+            let _ = disk.set_max_temp_directory_size(most.unwrap_or(DEFAULT_MAX_TEMP_DIRECTORY_SIZE));
+        }
+    }
+
+    /// The right to make or drop streams.
+    pub(crate) fn making_streams(&self) -> MutexGuard<'_, ()> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more connection of a user; `None` where there are `most` already.
+    pub(crate) fn seat(&self, user: u32, most: Option<u64>) -> Option<Seat> {
+        let mut all = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = all.entry(user).or_default();
+        if most.is_some_and(|most| count.load(Ordering::Relaxed) as u64 >= most) {
+            return None;
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+        Some(Seat(Arc::clone(count)))
+    }
+
+    /// How long rows that a user added are to wait, at so many a second.
+    pub(crate) fn wait(&self, user: u32, rows: u64, rate: u64) -> Duration {
+        let mut all = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let cost = Duration::from_secs_f64((rows as f64 / rate.max(1) as f64).min(WAIT_MAX.as_secs_f64()));
+        let paid = all.entry(user).or_insert(now);
+        *paid = ((*paid).max(now) + cost).min(now + WAIT_MAX);
+        paid.duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_shares() {
+        let shares = [(100, 0), (80, 1), (50, 3), (10, 10), (1, 19), (0, 19)];
+        assert_eq!(shares.map(|(weight, _)| priority_of(weight)), shares.map(|(_, priority)| priority));
+    }
+
+    #[test]
+    fn threads_are_those_of_their_user() {
+        let shares = Shares::default();
+        let of = |user, weight| shares.threads(user, 1, weight).expect("threads").expect("few users");
+        let first = of(1, 100);
+        assert!(Arc::ptr_eq(&first, &of(1, 100)) && !Arc::ptr_eq(&first, &of(2, 100)));
+        let lower = of(1, 10);
+        assert!(!Arc::ptr_eq(&first, &lower));
+        // What runs on the threads of before goes on.
+        let task = first.handle().spawn(async { 7 });
+        assert_eq!(lower.handle().block_on(task).expect("it runs"), 7);
+        for user in 3..100 {
+            let _ = shares.threads(user, 1, 100).expect("threads");
+        }
+        assert!(shares.threads.lock().expect("alone").len() <= USERS_MAX);
+    }
+
+    #[test]
+    fn seats_are_given_back() {
+        let shares = Shares::default();
+        let (first, second) = (shares.seat(1, None), shares.seat(1, Some(2)));
+        assert!(first.is_some() && second.is_some() && shares.seat(1, Some(2)).is_none());
+        assert!(shares.seat(2, Some(1)).is_some());
+        drop(first);
+        assert!(shares.seat(1, Some(2)).is_some());
+    }
+
+    #[test]
+    fn rows_wait_for_those_before_them() {
+        let shares = Shares::default();
+        assert!(shares.wait(1, 100, 1_000) <= Duration::from_millis(100));
+        let second = shares.wait(1, 100, 1_000);
+        assert!(second > Duration::from_millis(150) && second <= Duration::from_millis(200), "{second:?}");
+        assert!(shares.wait(2, 1, 1_000) <= Duration::from_millis(1));
+        assert!(shares.wait(1, 1 << 40, 1) <= WAIT_MAX);
+    }
+}
