@@ -1,15 +1,18 @@
-//! Addresses of servers: `tickstone://host[:port]`, and over TLS `tickstone+tls://host[:port][?ca=FILE]`.
+//! Addresses of servers: `tickstone://[user[:password]@]host[:port]`, and over TLS
+//! `tickstone+tls://…[?ca=FILE&cert=FILE&key=FILE]`.
 
+use crate::credentials::Credentials;
 use crate::error::{ClientError, Result};
 use crate::protocol::PORT;
+use percent_encoding::percent_decode_str;
 use std::path::{Path, PathBuf};
 
 /// The scheme of addresses.
 const SCHEME: &str = "tickstone://";
 /// The scheme of connections over TLS.
 const TLS_SCHEME: &str = "tickstone+tls://";
-/// What names the authority of a server's certificate.
-const AUTHORITY: &str = "ca=";
+/// What names the authority of a server's certificate, and a certificate of one's own with its key.
+const FILES: [&str; 3] = ["ca=", "cert=", "key="];
 
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,10 @@ pub struct Address {
     pub port: u16,
     /// Whose certificates are trusted; `None` where TLS is not spoken.
     pub trust: Option<Trust>,
+    /// The certificate by which the client proves who it is; `None` where it has none.
+    pub identity: Option<Identity>,
+    /// Who connects; `None` where the server has no users.
+    pub credentials: Option<Credentials>,
 }
 
 /// Whose certificates are trusted. The server's must be of the name that the address has.
@@ -31,21 +38,70 @@ pub enum Trust {
     File(PathBuf),
 }
 
+/// The files of a client's certificate, both PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate, and those that vouch for it behind it.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+/// The texts of an [`Identity`].
+pub(crate) struct IdentityText {
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
+}
+
+impl Identity {
+    /// # Errors
+    /// Where a file cannot be read, and where what is wanted is not in it.
+    pub(crate) fn read(&self) -> Result<IdentityText> {
+        let certificate = pem(&self.certificate, "certificate", "CERTIFICATE-----", "ann.pem")?;
+        let key = pem(&self.key, "key", "PRIVATE KEY-----", "ann-key.pem")?;
+        Ok(IdentityText { certificate, key })
+    }
+}
+
 /// The text of a PEM file of authorities.
 ///
 /// # Errors
 /// Where it cannot be read, and where there is no certificate in it.
 pub(crate) fn authorities(path: &Path) -> Result<Vec<u8>> {
-    /// What a certificate begins with.
-    const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
-    let text = std::fs::read(path).map_err(|error| {
-        ClientError::request(format!("cannot read the authorities in {}: {error}", path.display()))
-    })?;
-    if !text.windows(BEGIN.len()).any(|part| part == BEGIN) {
-        let what = format!("{} has no certificate of an authority", path.display());
-        return Err(ClientError::request(what).hint("name a PEM file, such as ca.pem of `tickstone cert`"));
+    pem(path, "certificate of an authority", "CERTIFICATE-----", "ca.pem")
+}
+
+/// The text of a PEM file, in which something like `wanted` stands.
+fn pem(path: &Path, what: &str, wanted: &str, example: &str) -> Result<Vec<u8>> {
+    let unread = |error: std::io::Error| {
+        ClientError::request(format!("cannot read the {what} in {}: {error}", path.display()))
+    };
+    let text = std::fs::read(path).map_err(unread)?;
+    if !text.windows(wanted.len()).any(|part| part == wanted.as_bytes()) {
+        let missing = ClientError::request(format!("{} has no {what}", path.display()));
+        return Err(missing.hint(format!("name a PEM file, such as {example} of `tickstone cert`")));
     }
     Ok(text)
+}
+
+/// The files that stand behind the `?` of an address, in the order of [`FILES`]. A path may have any character; the next
+/// file begins at `&` and its name.
+fn files(mut asked: &str) -> std::result::Result<[Option<PathBuf>; FILES.len()], &'static str> {
+    const WANTED: &str = "has more behind its ? than ca=FILE, cert=FILE and key=FILE";
+    let mut found = [const { None }; FILES.len()];
+    loop {
+        let Some(which) = FILES.iter().position(|name| asked.starts_with(name)) else { return Err(WANTED) };
+        asked = &asked[FILES[which].len()..];
+        let next = FILES.iter().filter_map(|name| asked.find(&format!("&{name}"))).min();
+        let (path, rest) = asked.split_at(next.unwrap_or(asked.len()));
+        if path.is_empty() || found[which].replace(PathBuf::from(path)).is_some() {
+            return Err(WANTED);
+        }
+        match rest.strip_prefix('&') {
+            Some(rest) => asked = rest,
+            None => return Ok(found),
+        }
+    }
 }
 
 impl Address {
@@ -54,35 +110,62 @@ impl Address {
         text.starts_with(SCHEME) || text.starts_with(TLS_SCHEME)
     }
 
-    /// Reads `tickstone://host[:port]` or `tickstone+tls://host[:port][?ca=FILE]`.
+    /// Reads `tickstone://host[:port]` or `tickstone+tls://host[:port][?ca=FILE&cert=FILE&key=FILE]`. A user and a
+    /// password may stand before the host, `user:password@host`, their special characters as `%40` and the like.
     ///
     /// # Errors
-    /// Where it is none, or of a user, which there are not yet.
+    /// Where it is none.
     pub fn parse(text: &str) -> Result<Self> {
         Self::parse_or(text, PORT)
     }
 
     /// The same, where another port is meant if none is said.
-    pub(crate) fn parse_or(text: &str, default: u16) -> Result<Self> {
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_or(text: &str, default: u16) -> Result<Self> {
         let wrong = |what: &str| {
-            let error = ClientError::request(format!("'{text}' {what}"));
+            // What stands before an @ may be a password.
+            let shown = match (text.split_once("://"), text.rsplit_once('@')) {
+                (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
+                _ => text.to_string(),
+            };
+            let error = ClientError::request(format!("'{shown}' {what}"));
             Err(error.hint(format!("write tickstone://host or tickstone://host:{default}")))
         };
-        let (rest, trust) = match (text.strip_prefix(SCHEME), text.strip_prefix(TLS_SCHEME)) {
-            (Some(rest), _) => (rest, None),
-            (None, Some(rest)) => match rest.split_once('?') {
-                None => (rest, Some(Trust::System)),
-                Some((rest, asked)) => match asked.strip_prefix(AUTHORITY) {
-                    Some(file) if !file.is_empty() => (rest, Some(Trust::File(file.into()))),
-                    _ => return wrong("has more behind its ? than ca=FILE"),
-                },
-            },
+        let (rest, trust, identity) = match (text.strip_prefix(SCHEME), text.strip_prefix(TLS_SCHEME)) {
+            (Some(rest), _) => (rest, None, None),
+            (None, Some(rest)) => {
+                let (rest, asked) =
+                    rest.split_once('?').map_or((rest, None), |(rest, asked)| (rest, Some(asked)));
+                let (authority, identity) = match asked.map(files).transpose() {
+                    Err(what) => return wrong(what),
+                    Ok(None) => (None, None),
+                    Ok(Some([authority, None, None])) => (authority, None),
+                    Ok(Some([authority, Some(certificate), Some(key)])) => {
+                        (authority, Some(Identity { certificate, key }))
+                    }
+                    Ok(Some(_)) => return wrong("has one of cert=FILE and key=FILE without the other"),
+                };
+                (rest, Some(authority.map_or(Trust::System, Trust::File)), identity)
+            }
             (None, None) => return wrong("is no address of a server"),
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
-        if rest.contains('@') {
-            return wrong("names a user, and there are no users yet");
-        }
+        let (credentials, rest) = match rest.rsplit_once('@') {
+            None => (None, rest),
+            Some((user, rest)) => {
+                let (user, password) = user.split_once(':').unwrap_or((user, ""));
+                let text = |text| percent_decode_str(text).decode_utf8().map(String::from);
+                let (Ok(user), Ok(password)) = (text(user), text(password)) else {
+                    return wrong("has a user or a password that is no text");
+                };
+                if user.is_empty() {
+                    return wrong("has no user before its @");
+                }
+                (Some(Credentials::Password { user, password }), rest)
+            }
+        };
         if rest.contains(['/', '?', '#']) || rest.contains(char::is_whitespace) {
             return wrong("has more than a host and a port");
         }
@@ -100,7 +183,7 @@ impl Address {
         if host.is_empty() || (host.contains(':') && !bracketed) {
             return wrong("has no host; an IPv6 address stands in brackets");
         }
-        Ok(Self { host: host.to_string(), port, trust })
+        Ok(Self { host: host.to_string(), port, trust, identity, credentials })
     }
 
     /// As HTTP wants it.
@@ -133,6 +216,33 @@ mod tests {
     }
 
     #[test]
+    fn certificates_of_ones_own() {
+        let of = |text| Address::parse(text).map(|address| (address.trust, address.identity));
+        let identity = Some(Identity { certificate: "a&b=c.pem".into(), key: "k?.pem".into() });
+        let trust = Some(Trust::File("ca.pem".into()));
+        assert_eq!(
+            of("tickstone+tls://h?ca=ca.pem&cert=a&b=c.pem&key=k?.pem"),
+            Ok((trust, identity.clone()))
+        );
+        let system = Some(Trust::System);
+        assert_eq!(of("tickstone+tls://h?key=k?.pem&cert=a&b=c.pem"), Ok((system, identity)));
+    }
+
+    #[test]
+    fn who_connects() {
+        let of = |text| Address::parse(text).map(|address| (address.host, address.credentials));
+        let password = |user: &str, password: &str| {
+            Some(Credentials::Password { user: user.into(), password: password.into() })
+        };
+        assert_eq!(of("tickstone://ann@h"), Ok(("h".into(), password("ann", ""))));
+        assert_eq!(of("tickstone://a%3an:s:e@c%40t@h:9"), Ok(("h".into(), password("a:n", "s:e@c@t"))));
+        let wrong = Address::parse("tickstone://ann:secret@h:x").expect_err("no port");
+        assert!(!format!("{wrong:?}").contains("secret"), "{wrong:?}");
+        let address = Address::parse("tickstone+tls://ann:secret@h?ca=x").expect("an address");
+        assert!(!format!("{address:?}").contains("secret"), "{address:?}");
+    }
+
+    #[test]
     fn what_is_no_address() {
         for text in [
             "localhost",
@@ -143,13 +253,18 @@ mod tests {
             "tickstone://h:x",
             "tickstone://h:70000",
             "tickstone://h/db",
-            "tickstone://me@h",
+            "tickstone://@h",
+            "tickstone://%ff@h",
+            "tickstone://me@",
             "tickstone://::1",
             "tickstone://a b",
             "tickstone+tls://",
             "tickstone+tls://h?",
             "tickstone+tls://h?ca=",
             "tickstone+tls://h?insecure=true",
+            "tickstone+tls://h?cert=a.pem",
+            "tickstone+tls://h?cert=a.pem&key=",
+            "tickstone+tls://h?ca=a&ca=b",
             "tickstone://h?ca=ca.pem",
         ] {
             let error = Address::parse(text).expect_err(text);

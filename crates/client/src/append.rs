@@ -1,12 +1,12 @@
 //! Rows into tables.
 
+use crate::credentials::Service;
 use crate::error::{ClientError, Kind, Result};
 use crate::protocol::INGEST_OPTIONS;
 use crate::sending;
 use arrow_array::RecordBatch;
 use arrow_flight::FlightDescriptor;
 use arrow_flight::error::FlightError;
-use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::{
     CommandStatementIngest, DoPutUpdateResult, ProstMessageExt, TableDefinitionOptions, TableExistsOption,
     TableNotExistOption,
@@ -18,7 +18,6 @@ use prost::Message;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
-use tonic::transport::Channel;
 
 /// What to append to, and how. Make one with [`Append::to`] and set what differs.
 #[derive(Debug, Clone, Default)]
@@ -74,7 +73,7 @@ impl Append {
 /// # Errors
 /// Where the server refuses them, and where `rows` gives an error. Nothing is stored then.
 pub(crate) async fn append<S>(
-    mut service: FlightServiceClient<Channel>,
+    mut service: Service,
     session: Bytes,
     to: &Append,
     schema: &SchemaRef,

@@ -1,5 +1,6 @@
 //! The same for programs that wait: each call returns when it is done.
 
+use crate::address::Address;
 use crate::append::Append;
 use crate::error::{ClientError, Kind, Result};
 use crate::rows;
@@ -59,6 +60,14 @@ impl Client {
     /// # Errors
     /// As there, and where no thread can be started.
     pub fn connect(url: &str) -> Result<Self> {
+        Self::connect_to(Address::parse(url)?)
+    }
+
+    /// As [`crate::Client::connect_to`].
+    ///
+    /// # Errors
+    /// As there, and where no thread can be started.
+    pub fn connect_to(address: Address) -> Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("tickstone-client")
@@ -66,7 +75,7 @@ impl Client {
             .build();
         let cannot = |error| ClientError::new(Kind::Report, format!("cannot start a thread: {error}"));
         let runtime = Arc::new(runtime.map_err(cannot)?);
-        let client = runtime.block_on(crate::Client::connect(url))?;
+        let client = runtime.block_on(crate::Client::connect_to(address))?;
         Ok(Self { client, runtime })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::address::{Address, Trust, authorities};
 use crate::append::{self, Append};
+use crate::credentials::{Authorization, Service};
 use crate::error::{ClientError, Kind, Result, is_cut_off};
 use crate::protocol::{
     BEGIN_SESSION, END_SESSION, FORGET_TABLES, KEEP_SESSION, PORT, SessionBegun, StatementTicket,
@@ -24,7 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use tonic::Code;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,7 +39,7 @@ const WINDOW_BYTES: u32 = 8 << 20;
 /// client is that of a [`session`](Client::session).
 #[derive(Clone)]
 pub struct Client {
-    service: FlightServiceClient<Channel>,
+    service: Service,
     address: Address,
     session: Option<Arc<Session>>,
 }
@@ -45,14 +47,14 @@ pub struct Client {
 /// A session of the server, until the last that refers to it goes.
 struct Session {
     handle: Bytes,
-    service: FlightServiceClient<Channel>,
+    service: Service,
     runtime: Handle,
     /// Says now and then that it is still wanted.
     keeping: Option<AbortHandle>,
 }
 
 impl Session {
-    fn new(begun: SessionBegun, service: FlightServiceClient<Channel>) -> Self {
+    fn new(begun: SessionBegun, service: Service) -> Self {
         let (runtime, handle) = (Handle::current(), begun.handle);
         let keeping = (begun.idle_millis > 0).then(|| {
             let every = Duration::from_millis(begun.idle_millis.div_ceil(4));
@@ -86,14 +88,17 @@ impl Drop for Session {
 /// How TLS is spoken with a server: by the name that its address has.
 ///
 /// # Errors
-/// Where the file of authorities cannot be read.
+/// Where a file of certificates cannot be read.
 fn tls(address: &Address, trust: &Trust) -> Result<ClientTlsConfig> {
     let name = address.host.trim_start_matches('[').trim_end_matches(']');
     let config = ClientTlsConfig::new().domain_name(name);
-    match trust {
-        Trust::System => Ok(config.with_native_roots()),
-        Trust::File(path) => Ok(config.ca_certificate(Certificate::from_pem(authorities(path)?))),
-    }
+    let config = match trust {
+        Trust::System => config.with_native_roots(),
+        Trust::File(path) => config.ca_certificate(Certificate::from_pem(authorities(path)?)),
+    };
+    let Some(identity) = &address.identity else { return Ok(config) };
+    let text = identity.read()?;
+    Ok(config.identity(Identity::from_pem(text.certificate, text.key)))
 }
 
 impl fmt::Debug for Client {
@@ -104,17 +109,26 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects to `tickstone://host[:port]` or `tickstone+tls://host[:port][?ca=FILE]`.
+    /// Connects to an address as [`Address::parse`] reads it.
     ///
     /// # Errors
-    /// Where that is no address, where the file of authorities cannot be read, and where no server answers there, or one
-    /// whose certificate is not trusted.
+    /// Where that is no address, and as [`Self::connect_to`].
     pub async fn connect(url: &str) -> Result<Self> {
-        let address = Address::parse(url)?;
+        Self::connect_to(Address::parse(url)?).await
+    }
+
+    /// Connects to an address.
+    ///
+    /// # Errors
+    /// Where the file of authorities cannot be read, where no server answers there, or one whose certificate is not
+    /// trusted, and where the server does not know who connects.
+    pub async fn connect_to(address: Address) -> Result<Self> {
+        let uri = address.uri();
         let wrong = |error: tonic::transport::Error| {
-            ClientError::request(format!("'{url}' is no address of a server: {error}"))
+            ClientError::request(format!("'{uri}' is no address of a server: {error}"))
         };
-        let endpoint = Endpoint::from_shared(address.uri()).map_err(wrong)?;
+        let authorization = Authorization::of(address.credentials.as_ref())?;
+        let endpoint = Endpoint::from_shared(uri.clone()).map_err(wrong)?;
         let endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
@@ -127,7 +141,8 @@ impl Client {
             Some(trust) => endpoint.tls_config(tls(&address, trust)?).map_err(wrong)?,
         };
         let channel = endpoint.connect().await.map_err(|error| unreached(&address, &error))?;
-        let service = FlightServiceClient::new(channel).max_decoding_message_size(usize::MAX);
+        let service = FlightServiceClient::with_interceptor(channel, authorization)
+            .max_decoding_message_size(usize::MAX);
         let client = Self { service, address, session: None };
         client.greet().await?;
         Ok(client)
@@ -139,6 +154,15 @@ impl Client {
         let asked = service.list_actions(Empty::default());
         let answered = match tokio::time::timeout(CONNECT_TIMEOUT, asked).await {
             Ok(Err(status)) if is_cut_off(&status) => Err(innermost(&status)),
+            Ok(Err(status)) if status.code() == Code::Unauthenticated => {
+                let hint = match &self.address.credentials {
+                    None => {
+                        "write tickstone://user:password@host (Python: user= and password=, token=, or cert= and key=)"
+                    }
+                    Some(_) => "an admin gives another password: ALTER USER … PASSWORD …",
+                };
+                return Err(ClientError::from(status).hint(hint));
+            }
             Ok(_) => Ok(()),
             Err(_) => Err(format!("no answer for {CONNECT_TIMEOUT:?}")),
         };
@@ -189,7 +213,7 @@ impl Client {
         self.session.as_ref().map(|session| session.handle.clone()).unwrap_or_default()
     }
 
-    fn service(&self) -> FlightServiceClient<Channel> {
+    fn service(&self) -> Service {
         self.service.clone()
     }
 

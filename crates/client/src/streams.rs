@@ -1,10 +1,10 @@
 //! Raw streams of a server, by CakeDB's protocol: blocking, documents in and out.
 
-use crate::address::{Address, Trust, authorities};
+use crate::address::{Address, Identity, Trust, authorities};
 use crate::error::{ClientError, Result as ClientResult};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::fmt::Debug;
 use std::io::{self, BufWriter, Read, Write};
@@ -37,8 +37,8 @@ pub struct StreamId(u16);
 /// A document that was read: its time (µs since the Unix epoch), and itself.
 pub type Document = (u64, Vec<u8>);
 
-/// How TLS is spoken with servers whose certificates are of these authorities.
-fn config(trust: &Trust) -> ClientResult<ClientConfig> {
+/// How TLS is spoken with servers whose certificates are of these authorities, by a client with this one.
+fn config(trust: &Trust, identity: Option<&Identity>) -> ClientResult<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let refused = |error: &dyn std::fmt::Display| ClientError::request(format!("cannot speak TLS: {error}"));
     match trust {
@@ -55,7 +55,14 @@ fn config(trust: &Trust) -> ClientResult<ClientConfig> {
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| refused(&error))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    let config = config.with_root_certificates(roots);
+    let Some(identity) = identity else { return Ok(config.with_no_client_auth()) };
+    let text = identity.read()?;
+    let chain = CertificateDer::pem_slice_iter(&text.certificate).collect::<Result<_, _>>();
+    let key = PrivateKeyDer::from_pem_slice(&text.key).map_err(|error| refused(&error))?;
+    config
+        .with_client_auth_cert(chain.map_err(|error| refused(&error))?, key)
+        .map_err(|error| refused(&error))
 }
 
 impl StreamClient {
@@ -69,20 +76,30 @@ impl StreamClient {
         Ok(Self::over(Box::new(socket)))
     }
 
-    /// Connects to `tickstone://host[:port]` or `tickstone+tls://host[:port][?ca=FILE]`; the port is [`STREAM_PORT`] where
-    /// none is said.
+    /// Connects to an address, and says who connects where the address has that. A server that does not know them closes
+    /// the connection.
     ///
     /// # Errors
-    /// Where that is no address, where authorities cannot be read, where no server answers there, or one whose certificate
-    /// is not trusted.
-    pub fn connect_to(url: &str) -> ClientResult<Self> {
-        let address = Address::parse_or(url, STREAM_PORT)?;
-        let unreached = |error: io::Error| ClientError::request(format!("cannot reach {url}: {error}"));
+    /// Where authorities cannot be read, where no server answers there, or one whose certificate is not trusted.
+    pub fn connect_to(address: &Address) -> ClientResult<Self> {
+        let mut client = Self::reach(address)?;
+        if let Some(credentials) = &address.credentials {
+            let said = credentials.header()?;
+            client.prove(said.as_bytes()).map_err(|error| ClientError::request(error.to_string()))?;
+        }
+        Ok(client)
+    }
+
+    fn reach(address: &Address) -> ClientResult<Self> {
+        let unreached = |error: io::Error| {
+            let (host, port) = (&address.host, address.port);
+            ClientError::request(format!("cannot reach {host}:{port}: {error}"))
+        };
         let name = address.host.trim_start_matches('[').trim_end_matches(']');
         let Some(trust) = &address.trust else {
             return Self::connect((name, address.port)).map_err(unreached);
         };
-        let config = config(trust)?;
+        let config = config(trust, address.identity.as_ref())?;
         let wrong =
             |error: &dyn std::fmt::Display| ClientError::request(format!("'{name}' is no name: {error}"));
         let server = ServerName::try_from(name.to_string()).map_err(|error| wrong(&error))?;
@@ -105,6 +122,11 @@ impl StreamClient {
         self.request.clear();
         put(&mut self.request, request);
         self.out.write_all(&self.request)
+    }
+
+    /// Says who connects; the server does not answer.
+    fn prove(&mut self, credentials: &[u8]) -> io::Result<()> {
+        self.send(&Request::Prove { credentials })
     }
 
     /// The stream of this name, which the server makes where it is missing and it may.

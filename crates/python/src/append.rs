@@ -8,7 +8,7 @@ use arrow_schema::ArrowError;
 use pyo3::prelude::*;
 use tickstone_model::{ModelError, PartitionBy, SyncPolicy};
 use tickstone_query::append::{AppendRequest, append as append_batches};
-use tickstone_query::{Database, QueryError};
+use tickstone_query::{Access, Database, QueryError};
 
 /// What a caller may say of an append.
 pub(crate) struct AppendOptions {
@@ -36,7 +36,7 @@ pub(crate) fn append(
     py.detach(|| {
         let schema = batches.schema();
         let mut batches = Heeding { batches, interrupted: None };
-        let appended = append_batches(&database, &request, &schema, &mut batches);
+        let appended = append_batches(&Access::of_owner(&database), &request, &schema, &mut batches);
         drop(database);
         match batches.interrupted {
             Some(interrupted) => Err(interrupted),

@@ -162,7 +162,7 @@ impl Session {
 
 fn append(session: &mut QuerySession, table: &str, batches: Batches) -> tickstone_query::Result<u64> {
     let stored = session.stored_name(table);
-    let mut appender = Appender::to_table(session.database(), &stored, &batches.schema())?;
+    let mut appender = Appender::to_table(&session.access(), &stored, &batches.schema())?;
     // All is cast before anything is added: what does not fit leaves the transaction as it was.
     let cast = batches.map(|batch| appender.cast_owned(&batch?)).collect::<Result<Vec<_>, QueryError>>()?;
     cast.iter().try_for_each(|batch| session.append(table, batch))?;

@@ -101,10 +101,13 @@ def test_addresses() -> None:
         ("tickstone://host", "tickstone://host", {}),
         ("tickstone://host:8815", "tickstone://host:8815", {}),
         ("tickstone://[::1]:8815/", "tickstone://[::1]:8815", {}),
+        ("tickstone://me:s%40crt@host", "tickstone://host", {"user": "me", "password": "s@crt"}),
+        ("tickstone://host?tls=true", "tickstone+tls://host", {}),
+        ("tickstone://me:x@host:9?ca=/a/ca.pem", "tickstone+tls://host:9", {"ca": "/a/ca.pem", "user": "me", "password": "x"}),
     ):
         assert dialect.create_connect_args(sa.make_url(url)) == ([path], options)
     for url, message in (
-        ("tickstone://me:secret@host", "takes no user"),
+        ("tickstone:///ticks?tls=true", "for a server"),
         ("tickstone://host/name", "has one database"),
         ("tickstone:///ticks?speed=9", "unknown option speed"),
     ):

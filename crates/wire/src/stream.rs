@@ -4,7 +4,7 @@
 //! big-endian. An append has no answer; the two ways to open a stream are answered by its 2-byte id, questions by the
 //! 4-byte length of a body and the body: entries of 8 bytes of time (microseconds since the Unix epoch), 4 bytes of
 //! size, and the document. Command 1 has the length of the name before it, command 5 the name alone: CakeDB's drivers
-//! send that. Whoever sends anything else is disconnected.
+//! send that. Command 7 is ours: it says who connects, and has no answer. Whoever sends anything else is disconnected.
 //!
 //! Source: CakeDB's drivers; the table of commands is in docs/server/streams.md.
 
@@ -15,13 +15,17 @@ const STREAM_BYTES: usize = 2;
 /// The longest payload of a request that is no append: a name of any length fits.
 const PAYLOAD_BYTES_MAX: usize = STREAM_BYTES + u16::MAX as usize;
 
-const NO_OP: u16 = 0;
+/// The command that asks for nothing.
+pub const NO_OP: u16 = 0;
 const OPEN: u16 = 1;
-const APPEND: u16 = 2;
+/// The command that appends a document.
+pub const APPEND: u16 = 2;
 const RANGE: u16 = 3;
 const SINCE: u16 = 4;
 const OPEN_BARE: u16 = 5;
 const LAST_BEFORE: u16 = 6;
+/// The command that says who sends what follows.
+pub const PROVE: u16 = 7;
 
 /// What a client asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,11 @@ pub enum Request<'a> {
         stream: u16,
         /// The time.
         at: u64,
+    },
+    /// To be served as a user.
+    Prove {
+        /// A value of HTTP's header `Authorization`: `Bearer` and a token, or `Basic` and a user with a password.
+        credentials: &'a [u8],
     },
 }
 
@@ -115,7 +124,7 @@ pub fn read(bytes: &[u8], document_bytes_max: usize) -> Result<Read<'_>, BadRequ
     let fits = match command {
         NO_OP => length == 0,
         OPEN => (STREAM_BYTES..=PAYLOAD_BYTES_MAX).contains(&length),
-        OPEN_BARE => length <= usize::from(u16::MAX),
+        OPEN_BARE | PROVE => length <= usize::from(u16::MAX),
         APPEND if length.saturating_sub(STREAM_BYTES) > document_bytes_max => {
             return Err(BadRequest::Document { bytes: length - STREAM_BYTES, most: document_bytes_max });
         }
@@ -133,6 +142,7 @@ pub fn read(bytes: &[u8], document_bytes_max: usize) -> Result<Read<'_>, BadRequ
     match command {
         NO_OP => return Ok(Read::Whole(Request::NoOp, size)),
         OPEN_BARE => return Ok(Read::Whole(open(payload)?, size)),
+        PROVE => return Ok(Read::Whole(Request::Prove { credentials: payload }, size)),
         _ => {}
     }
     let (first, payload) = payload.split_first_chunk().ok_or_else(wrong)?;
@@ -174,6 +184,10 @@ pub fn put(out: &mut Vec<u8>, request: &Request<'_>) {
             head(STREAM_BYTES + document.len(), APPEND);
             out.extend_from_slice(&stream.to_be_bytes());
             out.extend_from_slice(document);
+        }
+        Request::Prove { credentials } => {
+            head(credentials.len(), PROVE);
+            out.extend_from_slice(credentials);
         }
         Request::Range { stream, from, to } => {
             head(18, RANGE);

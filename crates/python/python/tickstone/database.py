@@ -78,25 +78,49 @@ def open(
     )
 
 
-def connect(url: str, *, ca: StrPath | None = None) -> RemoteDatabase:
+def connect(
+    url: str,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    token: str | None = None,
+    ca: StrPath | None = None,
+    cert: StrPath | None = None,
+    key: StrPath | None = None,
+) -> RemoteDatabase:
     """Connects to the database of a server that `tickstone serve` runs. It has the methods of one that `open` opens: a
     notebook moves from a directory to a server by this one line.
 
     Args:
         url: "tickstone://host" or "tickstone://host:port"; the port is the server's `flight_port`, 8815 if it is left
             out. "tickstone+tls://host" speaks TLS; the server's certificate must be of that name, and of an authority
-            that the system trusts.
+            that the system trusts. "tickstone://user:password@host" has the user before the host, special characters
+            escaped as in any URL.
+        user: who connects, where the server has users; with `password`.
+        password: the user's password.
+        token: a token of CREATE TOKEN, instead of a user and a password.
         ca: a PEM file of the authorities that are trusted instead, for "tickstone+tls://".
+        cert: a PEM file of the certificate that says who connects, where the server takes those; with `key`.
+        key: a PEM file of its key.
 
     Raises:
-        ValueError: where `ca` is given for an address without TLS.
-        Error: where that is no such address, or no server answers there (kind "retry").
+        ValueError: where `ca`, `cert` or `key` is given for an address without TLS, one of `cert` and `key` without the
+            other, a password without a user, or a token beside them.
+        Error: where that is no such address, no server answers there (kind "retry"), or it does not know the user.
     """
-    if ca is None:
-        return RemoteDatabase(url)
-    if not url.startswith("tickstone+tls://") or "?" in url:
-        raise ValueError(f"ca is for an address of the form tickstone+tls://host, not '{url}'")
-    return RemoteDatabase(f"{url}?ca={os.fspath(ca)}")
+    if (user is None) != (password is None):
+        raise ValueError("user and password are given together")
+    if token is not None and user is not None:
+        raise ValueError("either a user and a password, or a token")
+    if (cert is None) != (key is None):
+        raise ValueError("cert and key are given together")
+    files = {"ca": ca, "cert": cert, "key": key}
+    asked = "&".join(f"{name}={os.fspath(path)}" for name, path in files.items() if path is not None)
+    if asked:
+        if not url.startswith("tickstone+tls://") or "?" in url:
+            raise ValueError("ca, cert and key are for an address of the form tickstone+tls://host")
+        url = f"{url}?{asked}"
+    return RemoteDatabase(url, user=user, password=password, token=token)
 
 
 class Database:
@@ -121,7 +145,7 @@ class Database:
         if not self._path:
             raise ValueError("path is empty: name a directory, or ':memory:'")
         if self._path.startswith(("tickstone://", "tickstone+tls://")):
-            raise ValueError(f"'{self._path}' is a server: tickstone.connect('{self._path}') connects to it")
+            raise ValueError("the path is the address of a server: tickstone.connect connects to it")
         _check_positive(memory_budget=memory_budget, query_memory=query_memory, threads=threads)
         self._read_only = read_only
         self._progress = progress
@@ -620,11 +644,15 @@ class RemoteDatabase(Database):
     writes a file here. How far a query is, is not told.
     """
 
-    def __init__(self, url: str) -> None:
-        self._path = url
+    def __init__(
+        self, url: str, *, user: str | None = None, password: str | None = None, token: str | None = None
+    ) -> None:
+        # What stands before an @ may be a password.
+        scheme, _, rest = url.partition("://")
+        self._path = f"{scheme}://{rest.rpartition('@')[2]}"
         self._read_only = False
         self._progress = False
-        self._handle = _tickstone.Remote(url)
+        self._handle = _tickstone.Remote(url, user, password, token)
         self._local = threading.local()
         self._registered = {}
 

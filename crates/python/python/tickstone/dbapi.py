@@ -209,7 +209,7 @@ def connect(
 
 def opened(path: str | os.PathLike[str], **options: Any) -> Database:
     """A directory, or a server."""
-    if isinstance(path, str) and path.startswith("tickstone://"):
+    if isinstance(path, str) and path.startswith(("tickstone://", "tickstone+tls://")):
         return tickstone.connect(path, **options)
     return tickstone.open(path, **options)
 

@@ -52,6 +52,10 @@ _OPTIONS: dict[str, Callable[[Any], object]] = {
     "threads": int,
     "sync_interval_ms": float,
     "autocommit": util.asbool,
+    "tls": util.asbool,
+    "ca": str,
+    "cert": str,
+    "key": str,
 }
 
 
@@ -331,18 +335,23 @@ class TickstoneDialect(default.DefaultDialect):
 
     def create_connect_args(self, url: URL) -> tuple[list[Any], dict[str, Any]]:
         """Path or address, and the options behind it."""
-        if url.username or url.password:
-            raise exc.ArgumentError("a server takes no user and no password here")
+        if url.username and not url.host:
+            raise exc.ArgumentError("a user connects to a server: name its host")
         unknown = set(url.query) - set(_OPTIONS)
         if unknown:
             raise exc.ArgumentError(f"unknown option {', '.join(sorted(unknown))}: there are {', '.join(_OPTIONS)}")
         options = {name: _OPTIONS[name](value) for name, value in url.query.items()}
+        tls = options.pop("tls", False) or not options.keys().isdisjoint({"ca", "cert", "key"})
         if not url.host:
+            if tls:
+                raise exc.ArgumentError("tls, ca, cert and key are for a server: name its host")
             return [url.database or ":memory:"], options
         if url.database:
             raise exc.ArgumentError(f"a server has one database, and '{url.database}' is not its name")
         host = f"[{url.host}]" if ":" in url.host else url.host
-        return [f"tickstone://{host}{f':{url.port}' if url.port else ''}"], options
+        if url.username:
+            options |= {"user": url.username, "password": url.password or ""}
+        return [f"tickstone{'+tls' if tls else ''}://{host}{f':{url.port}' if url.port else ''}"], options
 
     def connect(self, *cargs: Any, **cparams: Any) -> Any:
         """A connection to the engine's database."""

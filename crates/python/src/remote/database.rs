@@ -18,7 +18,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use std::sync::{Arc, Mutex, Weak};
-use tickstone_client::{Answer, Append, Client, ClientError};
+use tickstone_client::{Address, Answer, Append, Client, ClientError, Credentials};
 use tickstone_query::designated::{designated_field, series_ordinal};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc;
@@ -146,18 +146,34 @@ impl Remote {
 
 #[pymethods]
 impl Remote {
-    /// Connects to `tickstone://host[:port]`.
+    /// Connects to an address, as a user with a password, or with a token, where they are given.
     #[new]
-    fn connect(py: Python<'_>, url: &str) -> PyResult<Self> {
+    #[pyo3(signature = (url, user=None, password=None, token=None))]
+    fn connect(
+        py: Python<'_>,
+        url: &str,
+        user: Option<String>,
+        password: Option<String>,
+        token: Option<String>,
+    ) -> PyResult<Self> {
         py.detach(|| {
             net(|| {
+                let mut address = Address::parse(url).map_err(|failed| error::of_client(&failed, None))?;
+                let credentials = match (user, token) {
+                    (_, Some(token)) => Some(Credentials::Token(token)),
+                    (Some(user), None) => {
+                        Some(Credentials::Password { user, password: password.unwrap_or_default() })
+                    }
+                    (None, None) => None,
+                };
+                address.credentials = credentials.or(address.credentials);
                 let runtime = Builder::new_multi_thread()
                     .worker_threads(THREADS)
                     .thread_name("tickstone-client")
                     .enable_all()
                     .build()
                     .map_err(|failed| error::request(&format!("cannot start threads: {failed}"), None))?;
-                let client = wait(runtime.handle(), Client::connect(url))?;
+                let client = wait(runtime.handle(), Client::connect_to(address))?;
                 let client = client.map_err(|failed| error::of_client(&failed, None))?;
                 let client = Mutex::new(Some(client));
                 let shared = Shared { client, users: Users::default(), runtime: Some(runtime) };

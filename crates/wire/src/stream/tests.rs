@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn some_request() -> impl Strategy<Value = (u8, String, Vec<u8>, u16, u64, u64)> {
-    (0_u8..6, ".{0,40}", prop::collection::vec(any::<u8>(), 0..100), any::<u16>(), any::<u64>(), any::<u64>())
+    (0_u8..7, ".{0,40}", prop::collection::vec(any::<u8>(), 0..100), any::<u16>(), any::<u64>(), any::<u64>())
 }
 
 fn request<'a>(drawn: &'a (u8, String, Vec<u8>, u16, u64, u64)) -> Request<'a> {
@@ -14,6 +14,7 @@ fn request<'a>(drawn: &'a (u8, String, Vec<u8>, u16, u64, u64)) -> Request<'a> {
         2 => Request::Append { stream, document },
         3 => Request::Range { stream, from, to },
         4 => Request::Since { stream, from },
+        5 => Request::Prove { credentials: document },
         _ => Request::LastBefore { stream, at: from },
     }
 }
@@ -52,9 +53,10 @@ proptest! {
 #[test]
 fn what_is_none_is_named() {
     let text = |bytes: &[u8]| read(bytes, 10).unwrap_err().to_string();
-    assert_eq!(text(&[0, 0, 0, 0, 0, 7]), "there is no command 7");
+    assert_eq!(text(&[0, 0, 0, 0, 0, 8]), "there is no command 8");
     assert_eq!(text(&[0, 0, 0, 1, 0, 0]), "command 0 with 1 bytes, which it cannot have");
     assert_eq!(text(&[0, 0, 0, 1, 0, 2]), "command 2 with 1 bytes, which it cannot have");
+    assert_eq!(text(&[0, 1, 0, 0, 0, 7]), "command 7 with 65536 bytes, which it cannot have");
     assert_eq!(text(&[0, 0, 0, 17, 0, 3]), "command 3 with 17 bytes, which it cannot have");
     assert_eq!(text(&[0, 0, 0, 13, 0, 2]), "a document of 11 bytes, more than 10");
     assert_eq!(text(&[0, 0, 0, 3, 0, 1, 0, 1, 0xFF]), "a name that is no UTF-8");
