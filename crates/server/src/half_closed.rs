@@ -4,7 +4,7 @@
 //! of that end only after [`PATIENCE`] in which nothing was sent to the client: one that has gone refuses what is sent.
 
 use crate::transport::Transport;
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::HttpBody;
 use hyper::body::{Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
@@ -40,27 +40,27 @@ impl Drop for Request {
     }
 }
 
-/// The body of an answer, with which its request ends.
+/// The body of an answer, and what goes with it: that its request is under way, and one of its user's connections.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    body: Body,
-    _request: Request,
+pub(crate) struct Answer<B, H> {
+    body: B,
+    _held: H,
 }
 
-impl Answer {
-    pub(crate) fn new(body: Body, request: Request) -> Self {
-        Self { body, _request: request }
+impl<B, H> Answer<B, H> {
+    pub(crate) fn new(body: B, held: H) -> Self {
+        Self { body, _held: held }
     }
 }
 
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
+impl<B: HttpBody + Unpin, H: Unpin> HttpBody for Answer<B, H> {
+    type Data = B::Data;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         Pin::new(&mut self.body).poll_frame(context)
     }
 

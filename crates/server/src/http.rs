@@ -1,19 +1,25 @@
 //! What all of HTTP shares: bodies, answers in JSON, and who may ask.
 
+use crate::logins::{Credentials, access_by};
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, HeaderName, StatusCode, Version};
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use flate2::write::MultiGzDecoder;
 use futures::StreamExt;
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tickstone_query::audit::Origin;
+use tickstone_query::{Access, ErrorKind, QueryError, SqlState};
 
 /// An answer in JSON.
 pub(crate) fn json(status: StatusCode, value: &Value) -> Response {
@@ -23,6 +29,25 @@ pub(crate) fn json(status: StatusCode, value: &Value) -> Response {
 /// The answer to a request that is wrong.
 pub(crate) fn bad_request(what: &str) -> Response {
     json(StatusCode::BAD_REQUEST, &json!({ "error": what }))
+}
+
+/// The status of an answer that says that something failed.
+pub(crate) fn status_of(error: &QueryError) -> StatusCode {
+    match error.sql_state() {
+        SqlState::Denied => StatusCode::FORBIDDEN,
+        SqlState::Unknown | SqlState::WrongPassword => StatusCode::UNAUTHORIZED,
+        _ => status_of_kind(error.kind),
+    }
+}
+
+/// As [`status_of`], where no more than the kind is known.
+pub(crate) fn status_of_kind(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::FixRequest => StatusCode::BAD_REQUEST,
+        ErrorKind::Retry => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::FreeSpace => StatusCode::INSUFFICIENT_STORAGE,
+        ErrorKind::Report => StatusCode::INTERNAL_SERVER_ERROR,
+    }
 }
 
 /// What a request is told whose words are not percent-encoded as they should be.
@@ -188,7 +213,7 @@ pub(crate) async fn guarded(State(shared): State<Arc<Shared>>, request: Request,
         return bad_request(what);
     }
     match fault(&request, shared.is_loopback) {
-        None => next.run(request).await,
+        None => admitted(&shared, request, next).await,
         Some(what) => {
             shared.metrics.add(Counter::HttpForbidden, 1);
             json(StatusCode::FORBIDDEN, &json!({ "error": what }))
@@ -196,7 +221,87 @@ pub(crate) async fn guarded(State(shared): State<Arc<Shared>>, request: Request,
     }
 }
 
-/// What is wrong with the head of a request: its host (RFC 9112, 3.2), or its parameters.
+/// Serves a request as the user that it says it is of ([`credentials`]); anybody's where there are no users, and where it
+/// asks no more than whether the server lives.
+async fn admitted(shared: &Arc<Shared>, mut request: Request, next: Next) -> Response {
+    let told = |error: &QueryError| {
+        let status = status_of(error);
+        let mut answer = json(status, &json!({ "error": error.to_string() }));
+        if status == StatusCode::UNAUTHORIZED {
+            let asks = HeaderValue::from_static("Basic realm=\"tickstone\", charset=\"UTF-8\"");
+            answer.headers_mut().insert(WWW_AUTHENTICATE, asks);
+        }
+        answer
+    };
+    let peer = request.extensions().get::<Peer>().cloned();
+    let (address, certified) = peer.map(|peer| (peer.address, peer.certified)).unzip();
+    let origin = Origin { protocol: protocol_of(request.uri().path()), address };
+    let access = match shared.database.has_users() {
+        Ok(false) => Ok(Access::of_nobody(&shared.database).from(origin)),
+        Ok(true) if matches!(request.uri().path(), "/ping" | "/health" | "/ready" | "/settings") => {
+            return next.run(request).await;
+        }
+        Ok(true) => match credentials(&request, certified.flatten()) {
+            Some(credentials) => {
+                // A request is a connection as long as it is answered.
+                let connects = matches!(origin.protocol, "websocket" | "qwp");
+                let access = access_by(shared, credentials, origin, connects).await;
+                if connects { access } else { access.and_then(Access::seated) }
+            }
+            None => {
+                let what = "this server wants to know who asks: send a user and a password, or a token";
+                Err(QueryError::request(what).state(SqlState::Unknown))
+            }
+        },
+        Err(error) => Err(error),
+    };
+    match access {
+        Ok(access) => {
+            request.extensions_mut().insert(access.clone());
+            let mut answer = next.run(request).await;
+            answer.extensions_mut().insert(access);
+            answer
+        }
+        Err(error) => {
+            shared.metrics.add(Counter::LoginsRefused, 1);
+            told(&error)
+        }
+    }
+}
+
+/// The protocol of a path, as the audit log has it.
+fn protocol_of(path: &str) -> &'static str {
+    match path {
+        "/mcp" => "mcp",
+        "/subscribe" => "websocket",
+        "/write/v4" | "/api/v4/write" | "/read/v1" | "/api/v1/read" => "qwp",
+        _ => "http",
+    }
+}
+
+/// The client of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    /// As [`crate::transport::Transport::certified`].
+    pub(crate) certified: Option<Arc<str>>,
+}
+
+/// What a request says who it is by: `Authorization: Basic`, `Bearer` or, of InfluxDB's clients, `Token`; the parameters
+/// `u` and `p` of InfluxDB's version 1; where it says nothing, the certificate of its connection.
+fn credentials(request: &Request, certified: Option<Arc<str>>) -> Option<Credentials> {
+    if let Some(value) = request.headers().get(AUTHORIZATION) {
+        return Credentials::of_header(value.to_str().ok()?);
+    }
+    let words = || -> Option<Credentials> {
+        let words: Vec<(String, String)> = serde_urlencoded::from_str(request.uri().query()?).ok()?;
+        let named = |name: &str| words.iter().find(|(word, _)| word == name).map(|(_, value)| value.clone());
+        Some(Credentials::Password { user: named("u")?, password: named("p")? })
+    };
+    words().or_else(|| certified.map(Credentials::Certificate))
+}
+
+/// What is wrong with the head of a request: its host (RFC 9112, 3.2), who asks, or its parameters.
 fn malformed(request: &Request) -> Option<&'static str> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -206,6 +311,9 @@ fn malformed(request: &Request) -> Option<&'static str> {
         (_, Some(_)) => return Some("the request names two hosts (Host)"),
         (Some(host), None) if host.to_str().is_err() => return Some("the host is not ASCII (Host)"),
         _ => {}
+    }
+    if request.headers().get_all(AUTHORIZATION).iter().nth(1).is_some() {
+        return Some("the request says twice who asks (Authorization)");
     }
     let words = request.uri().query().unwrap_or_default();
     (!is_percent_encoded(words)).then_some(NOT_PERCENT_ENCODED)

@@ -4,10 +4,11 @@
 //! table or a column that was made for them may stay, empty.
 
 use std::sync::Arc;
+use std::time::Duration;
 use tickstone_engine::{Engine, EngineError};
-use tickstone_model::{AlterTable, ModelError, SyncPolicy, TableSchema};
+use tickstone_model::{AlterTable, ModelError, Rights, SyncPolicy, TableSchema};
 use tickstone_query::arrow::array::RecordBatch;
-use tickstone_query::{ErrorKind, QueryError};
+use tickstone_query::{Access, ErrorKind, QueryError};
 use tickstone_wire::TableRows;
 
 /// How often rows are read anew for tables that changed under them.
@@ -55,12 +56,36 @@ pub(crate) fn find(engine: &Engine, name: &str) -> Option<Arc<TableSchema>> {
 /// # Errors
 /// [`NotStored`]; no row was stored then.
 pub(crate) fn store(
+    access: &Access,
     engine: &Engine,
     rows: &[TableRows],
     making: Making,
     sync: Option<SyncPolicy>,
 ) -> Result<u64, NotStored> {
-    let batches = rows.iter().map(|rows| batch(engine, rows, making)).collect::<Result<Vec<_>, _>>()?;
+    let stored = stored(access, engine, rows, making, sync);
+    match &stored {
+        Ok(_) => rows.iter().for_each(|rows| access.tell_added(&rows.name, rows.rows as u64)),
+        Err(NotStored::Refused(error)) => rows.iter().for_each(|rows| {
+            access.tell("INGEST", rows.name.as_str().into(), 0, Duration::ZERO, Some(error));
+        }),
+        Err(NotStored::Changed) => {}
+    }
+    let rows = stored?;
+    std::thread::sleep(access.wait_for(rows).unwrap_or_default());
+    Ok(rows)
+}
+
+fn stored(
+    access: &Access,
+    engine: &Engine,
+    rows: &[TableRows],
+    making: Making,
+    sync: Option<SyncPolicy>,
+) -> Result<u64, NotStored> {
+    access.check_audit().map_err(NotStored::Refused)?;
+    rows.iter().try_for_each(|rows| check(access, rows)).map_err(NotStored::Refused)?;
+    let batches =
+        rows.iter().map(|rows| batch(access, engine, rows, making)).collect::<Result<Vec<_>, _>>()?;
     let mut transaction = engine.begin();
     for (rows, (table, batch)) in rows.iter().zip(&batches) {
         transaction.append(&rows.name, batch).map_err(|error| match find(engine, &rows.name) {
@@ -72,8 +97,26 @@ pub(crate) fn store(
     Ok(transaction.commit(sync)?.rows)
 }
 
+/// Checks that the user may add rows to a table, and make what is missing for them.
+///
+/// # Errors
+/// Where they may not.
+fn check(access: &Access, rows: &TableRows) -> Result<(), QueryError> {
+    match &rows.table {
+        Some(table) => {
+            access.may(Rights::INSERT, table.name())?;
+            match rows.new_columns().next() {
+                Some(_) => access.may_extend(table.name()),
+                None => Ok(()),
+            }
+        }
+        None => access.may_everywhere(Rights::CREATE),
+    }
+}
+
 /// The rows of one table as it wants them, once it is there and has all columns.
 fn batch(
+    access: &Access,
     engine: &Engine,
     rows: &TableRows,
     making: Making,
@@ -83,8 +126,12 @@ fn batch(
     };
     let table = match (find(engine, &rows.name), &rows.table) {
         (Some(table), Some(_)) => table,
+        (None, None) if engine.snapshot().keeps(&rows.name) => {
+            let what = format!("the database keeps '{}' for itself", rows.name);
+            return Err(refused(what, "write to a table of another name"));
+        }
         (None, None) if making.tables => {
-            let made = rows.new_table().map_err(EngineError::from)?;
+            let made = rows.new_table().map_err(EngineError::from)?.owned_by(access.owner());
             engine.create_table(made)?;
             find(engine, &rows.name).ok_or(NotStored::Changed)?
         }

@@ -15,14 +15,18 @@
 //!
 //! Never knows how rows are stored or statements planned. Enter at [`Server`].
 
+mod audit;
+mod certificate;
 mod connection;
 mod flight;
+mod guesses;
 mod half_closed;
 mod http;
 mod ilp;
 mod ingest;
 mod json;
 mod listen;
+mod logins;
 pub mod mcp;
 mod metrics;
 mod parameters;
@@ -39,6 +43,7 @@ mod tls;
 mod told;
 mod transport;
 
+use audit::Audit;
 use settings::{SettingError, Settings};
 use shared::Shared;
 use std::net::SocketAddr;
@@ -80,6 +85,7 @@ pub struct Server {
     runtime: Option<Runtime>,
     stop: watch::Sender<bool>,
     addresses: Vec<(&'static str, SocketAddr)>,
+    audit: Option<Arc<Audit>>,
 }
 
 impl Server {
@@ -93,17 +99,30 @@ impl Server {
             .ok_or_else(|| SettingError::new(format!("host = '{}' is no address", settings.text("host"))))?;
         settings::warn_of_variables();
         let is_loopback = host.is_loopback();
+        let tls = Tls::of(&settings)?;
+        let has_users = database.has_users().map_err(|error| SettingError::new(error.to_string()))?;
+        let needs_tls = tls.as_ref().is_some_and(|tls| tls.is_required);
         if !is_loopback && !settings.switch("insecure") {
-            let what = format!(
-                "host = '{host}' is reached from other machines, and there are no users yet: anybody could read and write \
-                 everything; set insecure = true if that is meant"
-            );
-            return Err(SettingError::new(what).into());
+            let lacks = match (has_users, needs_tls) {
+                (true, true) => None,
+                (false, _) => Some(
+                    "there are no users: anybody could read and write everything; make an admin first, `tickstone user \
+                     add NAME --admin`",
+                ),
+                (true, false) => Some(
+                    "passwords and rows could be read on their way; set tls_certificate, tls_key and require_tls = true",
+                ),
+            };
+            if let Some(lacks) = lacks {
+                let what = format!(
+                    "host = '{host}' is reached from other machines, and {lacks}; or set insecure = true if that is meant"
+                );
+                return Err(SettingError::new(what).into());
+            }
         }
-        if !is_loopback {
+        if !is_loopback && !has_users {
             warn!(%host, "insecure: anybody who reaches the ports may read and write everything");
         }
-        let tls = Tls::of(&settings)?;
         if !is_loopback && tls.is_none() {
             warn!(%host, "insecure: without tls_certificate, what clients send and are sent may be read on its way");
         }
@@ -123,6 +142,8 @@ impl Server {
             .build()
             .map_err(StartError::Threads)?;
         let shared = Arc::new(Shared::new(database, settings, is_loopback, tls));
+        let audit = Audit::begin(&shared.database, &shared.settings, &shared.metrics)?;
+        shared.database.set_auditor(audit.clone().map(|audit| audit as _));
         let (stop, _) = watch::channel(false);
         let mut bound = Vec::new();
         for port in listen::PORTS {
@@ -147,7 +168,7 @@ impl Server {
             info!(%address, "{} listens", port.setting);
             addresses.push((port.setting, address));
         }
-        Ok(Self { shared, runtime: Some(runtime), stop, addresses })
+        Ok(Self { shared, runtime: Some(runtime), stop, addresses, audit })
     }
 
     /// The ports that are bound, by the names of their settings.
@@ -169,7 +190,16 @@ impl Server {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
         }
+        self.end_audit();
         ended
+    }
+
+    /// Writes down what the audit log lacks.
+    fn end_audit(&mut self) {
+        if let Some(audit) = self.audit.take() {
+            self.shared.database.set_auditor(None);
+            audit.end();
+        }
     }
 }
 
@@ -178,5 +208,6 @@ impl Drop for Server {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+        self.end_audit();
     }
 }

@@ -6,7 +6,7 @@ use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::tls::Inside;
 use crate::transport::{Beginning, Transport};
-use crate::{flight, http, ilp, pg, rest, stream as streams};
+use crate::{flight, http, ilp, logins, pg, rest, stream as streams};
 use axum::Router;
 use axum::http::Request;
 use axum::http::header::UPGRADE;
@@ -16,9 +16,11 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tickstone_query::Access;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -90,8 +92,11 @@ impl Serving {
     /// How long a client may take over its first byte, where the server has to see it.
     fn patience(&self, shared: &Shared) -> Option<Duration> {
         match self {
-            // A feed may be silent for as long as it likes.
-            Serving::Lines | Serving::Streams => None,
+            // A feed may be silent for as long as it likes, but where it has to say who it is.
+            Serving::Lines | Serving::Streams => {
+                let proves = shared.needs_tls() || shared.database.has_users().unwrap_or(true);
+                proves.then_some(logins::PATIENCE)
+            }
             _ => shared.settings.time("idle_timeout"),
         }
     }
@@ -222,15 +227,21 @@ async fn serve_http(shared: &Shared, router: Router, mut stream: Transport, take
     let mut builder = Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(patience);
     let (peer, mut stopping) = (taken.peer, taken.stopping.clone());
+    let client = http::Peer { address: peer.ip(), certified: stream.certified() };
     let router = TowerToHyperService::new(router);
     let under_way = UnderWay::default();
     let stream = HalfClosed::new(stream, under_way.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(client.clone());
         if request.headers().contains_key(UPGRADE) {
             request.extensions_mut().insert(taken.clone());
         }
         let (begun, answer) = (under_way.begin(), router.call(request));
-        async move { answer.await.map(|answer| answer.map(|body| Answer::new(body, begun))) }
+        async move {
+            let mut answer = answer.await?;
+            let access = answer.extensions_mut().remove::<Access>();
+            Ok::<_, Infallible>(answer.map(|body| Answer::new(body, (begun, access))))
+        }
     });
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     tokio::pin!(connection);

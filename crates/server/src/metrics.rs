@@ -11,6 +11,9 @@ pub(crate) enum Counter {
     ConnectionsOpen,
     TlsConnections,
     TlsRefused,
+    LoginsRefused,
+    AuditDeeds,
+    AuditLost,
     IlpTcpBytes,
     IlpTcpRows,
     IlpTcpRowsLost,
@@ -39,7 +42,7 @@ pub(crate) enum Counter {
 }
 
 /// Each counter: its name, whether it only grows, and what it is.
-const COUNTERS: [(Counter, &str, bool, &str); 30] = [
+const COUNTERS: [(Counter, &str, bool, &str); 33] = [
     (Counter::Connections, "connections_total", true, "connections that were taken"),
     (
         Counter::ConnectionsRefused,
@@ -54,6 +57,19 @@ const COUNTERS: [(Counter, &str, bool, &str); 30] = [
         "tls_refused_total",
         true,
         "connections whose TLS handshake failed, or that had none where require_tls is set",
+    ),
+    (
+        Counter::LoginsRefused,
+        "logins_refused_total",
+        true,
+        "connections and requests refused for a wrong user, password or token, or for none",
+    ),
+    (Counter::AuditDeeds, "audit_deeds_total", true, "rows that were written to the audit log"),
+    (
+        Counter::AuditLost,
+        "audit_lost_total",
+        true,
+        "rows that the audit log lacks, since it could not be written",
     ),
     (Counter::IlpTcpBytes, "ilp_tcp_bytes_total", true, "bytes of line protocol over TCP"),
     (Counter::IlpTcpRows, "ilp_tcp_rows_total", true, "rows of line protocol over TCP that were stored"),
@@ -128,9 +144,15 @@ const COUNTERS: [(Counter, &str, bool, &str); 30] = [
 ];
 
 /// The counters of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Metrics {
     values: [AtomicU64; COUNTERS.len()],
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { values: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
 }
 
 impl Metrics {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::Duration;
+use tickstone_model::Ttl;
 use tickstone_query::paths::Allowed;
 use tickstone_query::{ShownSetting, parse_size};
 use tracing::warn;
@@ -53,13 +54,13 @@ pub const SETTINGS: &[Setting] = &[
         name: "host",
         kind: Kind::Text,
         default: "127.0.0.1",
-        about: "the address that all ports are bound to; beyond loopback only with insecure = true",
+        about: "the address that all ports are bound to; beyond loopback only with users and TLS, or insecure = true",
     },
     Setting {
         name: "insecure",
         kind: Kind::Switch,
         default: "false",
-        about: "serve beyond loopback although anybody who reaches the ports may read and write everything",
+        about: "serve beyond loopback without users, or without TLS",
     },
     Setting {
         name: "tls_certificate",
@@ -72,6 +73,12 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Text,
         default: "",
         about: "a PEM file with the key of that certificate",
+    },
+    Setting {
+        name: "tls_client_ca",
+        kind: Kind::Text,
+        default: "",
+        about: "a PEM file with the authorities of clients' certificates, and their lists of revoked ones: a client with a certificate is the user of its common name",
     },
     Setting {
         name: "require_tls",
@@ -151,6 +158,24 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Time,
         default: "1s",
         about: "statements that take longer are logged; 0 for none",
+    },
+    Setting {
+        name: "audit",
+        kind: Kind::Text,
+        default: "off",
+        about: "what the table audit keeps: off, changes (logins, statements that change something, rows that come) or all (also statements that read)",
+    },
+    Setting {
+        name: "audit_ttl",
+        kind: Kind::Text,
+        default: "90d",
+        about: "how long rows of the audit log are kept, as in 90d; 0 for ever",
+    },
+    Setting {
+        name: "audit_required",
+        kind: Kind::Switch,
+        default: "false",
+        about: "refuse what the audit log should keep while it cannot be written",
     },
     Setting {
         name: "ilp_commit_rows",
@@ -475,6 +500,8 @@ fn words(name: &str) -> Option<&'static str> {
         "log_level" => Some("error, warn, info, debug or trace"),
         "host" => Some("an address, as in 127.0.0.1 or 0.0.0.0, or localhost"),
         "files" => Some("a directory that is there"),
+        "audit" => Some("off, changes or all"),
+        "audit_ttl" => Some("a time to live, as in 90d or 12 months, or 0"),
         _ => None,
     }
 }
@@ -511,6 +538,8 @@ fn word_fits(name: &str, value: &str) -> bool {
         "log_level" => matches!(value, "error" | "warn" | "info" | "debug" | "trace"),
         "host" => address(value).is_some(),
         "files" => value.is_empty() || Path::new(value).is_dir(),
+        "audit" => matches!(value, "off" | "changes" | "all"),
+        "audit_ttl" => value == "0" || Ttl::parse(value).is_ok(),
         _ => true,
     }
 }

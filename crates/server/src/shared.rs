@@ -1,5 +1,6 @@
 //! [`Shared`]: what every connection has at hand.
 
+use crate::guesses::Guesses;
 use crate::ingest::Making;
 use crate::mcp::Calls;
 use crate::metrics::Metrics;
@@ -25,7 +26,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// What TLS is spoken with; `None` where it is not.
     pub(crate) tls: Option<Tls>,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) is_loopback: bool,
     pub(crate) connections_max: usize,
     /// Bytes of the bodies of all requests under way.
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) streams: RwLock<HashMap<u16, Stream>>,
     /// The requests of MCP under way, which can be cancelled.
     pub(crate) mcp_calls: Calls,
+    /// Wrong passwords and tokens.
+    pub(crate) guesses: Guesses,
     pub(crate) started: Instant,
 }
 
@@ -50,7 +53,7 @@ impl Shared {
             database,
             settings,
             tls,
-            metrics: Metrics::default(),
+            metrics: Arc::default(),
             is_loopback,
             connections_max,
             body_bytes: AtomicUsize::new(0),
@@ -58,6 +61,7 @@ impl Shared {
             catalog,
             streams: RwLock::default(),
             mcp_calls: Calls::default(),
+            guesses: Guesses::default(),
             started: Instant::now(),
         }
     }

@@ -8,6 +8,7 @@
 //!   [`WAITING_BYTES`] of them wait, or one batch that is larger.
 
 use crate::metrics::Counter;
+use crate::pg::catalog::Client;
 use crate::shared::Shared;
 use futures::StreamExt;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::{DataType, SchemaRef};
 use tickstone_query::dialect::Statement;
 use tickstone_query::{
-    Description, ErrorKind, HeldRows, Outcome, Parameters, QueryError, QueryProgress, Session, SqlState,
+    Access, Description, ErrorKind, HeldRows, Outcome, Parameters, QueryError, QueryProgress, Session,
+    SqlState, Threads,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -94,11 +96,15 @@ impl Rows {
 
 /// A task that is cancelled when nobody waits for it any more.
 #[derive(Debug)]
-struct Running(AbortHandle);
+struct Running {
+    task: AbortHandle,
+    /// They are there as long as it runs.
+    _threads: Option<Arc<Threads>>,
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -113,6 +119,7 @@ enum Head {
 /// Where it is not one statement, where it would change nothing but that session, and as [`Conversation::run`].
 pub(crate) async fn run(
     shared: &Arc<Shared>,
+    access: &Access,
     sql: &str,
     parameters: &Parameters,
 ) -> Result<Answer, QueryError> {
@@ -129,7 +136,7 @@ pub(crate) async fn run(
     parameters.bind(&mut statement)?;
     let [statement] = statement;
     let timeout = shared.settings.time("statement_timeout");
-    Conversation::new(shared).run(shared, text, statement, timeout).await
+    Conversation::new(shared, access).run(shared, text, statement, timeout).await
 }
 
 /// The only statement of a text.
@@ -148,20 +155,27 @@ pub(crate) fn one(mut statements: Vec<(Arc<str>, Statement)>) -> Result<(Arc<str
 /// A session that outlives its statements: a connection's.
 #[derive(Debug, Clone)]
 pub(crate) struct Conversation {
+    access: Access,
     session: Arc<Mutex<Session>>,
     /// How long rows wait for a client to take them.
     patience: Option<Duration>,
 }
 
 impl Conversation {
-    pub(crate) fn new(shared: &Shared) -> Self {
+    pub(crate) fn new(shared: &Shared, access: &Access) -> Self {
         let patience = shared.settings.time("send_timeout");
-        Self { session: Arc::new(Mutex::new(shared.database.session())), patience }
+        let mut session = access.session();
+        if let Some(user) = access.user() {
+            // What tools ask of PostgreSQL's catalog is answered as the user sees it.
+            let client = Arc::new(Client::new(user, "tickstone", 0, access.clone()));
+            session.set_system(Arc::new(shared.catalog.of_client(&client)));
+        }
+        Self { access: access.clone(), session: Arc::new(Mutex::new(session)), patience }
     }
 
     /// One whose clients read the rows of a statement when they like: its connection looks after them.
-    pub(crate) fn of_connection(shared: &Shared) -> Self {
-        Self { patience: None, ..Self::new(shared) }
+    pub(crate) fn of_connection(shared: &Shared, access: &Access) -> Self {
+        Self { patience: None, ..Self::new(shared, access) }
     }
 
     /// Carries out a statement whose placeholders have values; its rows are read after it has returned, also beside those
@@ -177,12 +191,40 @@ impl Conversation {
         timeout: Option<Duration>,
     ) -> Result<Answer, QueryError> {
         shared.metrics.add(Counter::Statements, 1);
+        // No log has a password.
+        let text = if statement.has_secret() { format!("{} …", statement.kind()).into() } else { text };
+        let (kind, only_reads) = (statement.kind(), statement.only_reads());
+        let limits = self.access.limits()?;
+        let ends = !matches!(kind, "SUBSCRIBE" | "REPLAY");
+        let timeout = match limits.statement_timeout().filter(|_| ends) {
+            Some(most) => Some(timeout.map_or(most, |timeout| timeout.min(most))),
+            None => timeout,
+        };
+        // Rows that a statement changed are changed by the time that it gives them.
+        let rows_max = limits.rows().filter(|_| ends && only_reads);
+        let audited = match self.access.auditor(only_reads) {
+            None => None,
+            Some(auditor) => {
+                auditor.check()?;
+                Some(Audited {
+                    access: self.access.clone(),
+                    kind,
+                    text: Arc::clone(&text),
+                    begun: Instant::now(),
+                    outcome: None,
+                })
+            }
+        };
         let (tell, told) = oneshot::channel();
         let (send, batches) = mpsc::channel(BATCHES_WAITING);
         let (session, patience) = (Arc::clone(&self.session), self.patience);
-        let run = Run { shared: Arc::clone(shared), session, text, timeout, patience };
+        let threads = self.access.threads(&limits)?;
+        let access = self.access.clone();
+        let run =
+            Run { shared: Arc::clone(shared), access, session, text, timeout, patience, rows_max, audited };
         let task = run.carry_out(statement, tell, send);
-        let running = Running(shared.database.runtime().spawn(task).abort_handle());
+        let runtime = threads.as_ref().map_or(shared.database.runtime().handle(), |threads| threads.handle());
+        let running = Running { task: runtime.spawn(task).abort_handle(), _threads: threads };
         let head = told.await.unwrap_or_else(|_| Err(cut_short()));
         match head {
             Ok(Head::Rows { schema, planning, progress }) => {
@@ -246,15 +288,55 @@ fn told(tell: &mut Tell, head: Result<Head, QueryError>) -> bool {
 /// A statement on its way.
 struct Run {
     shared: Arc<Shared>,
+    access: Access,
     session: Arc<Mutex<Session>>,
     text: Arc<str>,
     timeout: Option<Duration>,
     patience: Option<Duration>,
+    /// Most rows that it may give.
+    rows_max: Option<u64>,
+    audited: Option<Audited>,
+}
+
+/// A statement that the audit log is told of when it ends, however it does.
+struct Audited {
+    access: Access,
+    kind: &'static str,
+    text: Arc<str>,
+    begun: Instant,
+    /// How many rows it gave or changed, and its error; `None` until it has ended by itself.
+    outcome: Option<(u64, Option<QueryError>)>,
+}
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        let (rows, error) = self.outcome.take().unwrap_or_else(|| {
+            let gone = QueryError::request("whoever asked is gone").state(SqlState::Cancelled);
+            (0, Some(gone))
+        });
+        self.access.tell(self.kind, Arc::clone(&self.text), rows, self.begun.elapsed(), error.as_ref());
+    }
+}
+
+/// What a statement came to: the rows that were sent, and those that are told of.
+#[derive(Default)]
+struct Ended {
+    sent: u64,
+    changed: Option<u64>,
+    /// What it was, where it was carried out, and how long that waits to be told.
+    done: Option<(String, Duration)>,
+    error: Option<QueryError>,
+}
+
+impl Ended {
+    fn failed(sent: u64, error: &QueryError) -> Self {
+        Self { sent, error: Some(error.clone()), ..Self::default() }
+    }
 }
 
 impl Run {
     async fn carry_out(
-        self,
+        mut self,
         statement: Statement,
         tell: oneshot::Sender<Result<Head, QueryError>>,
         send: mpsc::Sender<Piece>,
@@ -262,23 +344,35 @@ impl Run {
         let begun = Instant::now();
         let mut tell = Some(tell);
         let run = self.told_and_sent(statement, &mut tell, &send);
-        let rows = match self.timeout {
+        let ended = match self.timeout {
             None => run.await,
             Some(limit) => match tokio::time::timeout(limit, run).await {
-                Ok(rows) => rows,
+                Ok(ended) => ended,
                 Err(_) => {
                     let what = format!("the statement took longer than statement_timeout, {limit:?}");
                     let late = QueryError::new(ErrorKind::FixRequest, what).state(SqlState::Cancelled);
                     let late = late.hint("raise it, or ask for less");
+                    let ended = Ended::failed(0, &late);
                     if tell.is_some() {
                         told(&mut tell, Err(late));
                     } else {
                         let _ = send.send(Err(late)).await;
                     }
-                    0
+                    ended
                 }
             },
         };
+        // It was carried out: no timeout says otherwise while its rows wait.
+        if let Some((tag, wait)) = ended.done {
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            told(&mut tell, Ok(Head::Done { tag, rows: ended.changed }));
+        }
+        let rows = ended.sent;
+        if let Some(audited) = &mut self.audited {
+            audited.outcome = Some((ended.changed.unwrap_or(rows), ended.error));
+        }
         let (took, metrics) = (begun.elapsed(), &self.shared.metrics);
         metrics.add(Counter::StatementRows, rows);
         metrics.add(Counter::StatementMicroseconds, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
@@ -289,7 +383,14 @@ impl Run {
 
     /// Runs the statement; tells what it gives once its first rows are there, so that an error before them is its answer;
     /// then sends its rows, and how many these were.
-    async fn told_and_sent(&self, statement: Statement, tell: &mut Tell, send: &mpsc::Sender<Piece>) -> u64 {
+    async fn told_and_sent(
+        &self,
+        statement: Statement,
+        tell: &mut Tell,
+        send: &mpsc::Sender<Piece>,
+    ) -> Ended {
+        let is_ingest =
+            matches!(statement, Statement::Insert(_) | Statement::Merge(_) | Statement::CreateTable(_));
         let (outcome, waiting) = {
             let mut session = self.session.lock().await;
             let waiting = session.waiting_rows();
@@ -298,45 +399,69 @@ impl Run {
         let (schema, mut stream, planning, progress) = match outcome {
             Ok(Outcome::Rows { schema, stream, planning, progress }) => (schema, stream, planning, progress),
             Ok(Outcome::Done { tag, rows }) => {
-                told(tell, Ok(Head::Done { tag, rows }));
-                return 0;
+                let wait = rows.filter(|_| is_ingest).and_then(|rows| self.access.wait_for(rows).ok());
+                let wait = wait.unwrap_or_default();
+                return Ended { changed: rows, done: Some((tag, wait)), ..Ended::default() };
             }
             Err(error) => {
+                let ended = Ended::failed(0, &error);
                 told(tell, Err(error));
-                return 0;
+                return ended;
             }
         };
         let mut next = stream.next().await;
         if let Some(Err(error)) = next {
-            told(tell, Err(error.into()));
-            return 0;
+            let error = QueryError::from(error);
+            let ended = Ended::failed(0, &error);
+            told(tell, Err(error));
+            return ended;
         }
+        let gone = |sent| {
+            let gone = QueryError::request("whoever asked took no more rows").state(SqlState::Cancelled);
+            Ended::failed(sent, &gone)
+        };
         if !told(tell, Ok(Head::Rows { schema, planning, progress: progress.clone() })) {
-            return 0;
+            return gone(0);
         }
         let room = Arc::new(Semaphore::new(WAITING_BYTES));
         let mut rows = 0;
         while let Some(batch) = next {
-            let held = batch.map_err(QueryError::from).and_then(|batch| Ok((waiting.hold(&batch)?, batch)));
+            let held = batch.map_err(QueryError::from).and_then(|batch| {
+                self.check_rows(rows + batch.num_rows() as u64)?;
+                Ok((waiting.hold(&batch)?, batch))
+            });
             match held {
                 Ok((memory, batch)) => {
                     rows += batch.num_rows() as u64;
                     if !self.taken(batch, memory, &room, send).await {
-                        return rows;
+                        return gone(rows);
                     }
                 }
                 Err(error) => {
                     self.shared.metrics.add(Counter::StatementsFailed, 1);
                     warn!(sql = &*self.text, rows, "a statement failed after its first rows: {error}");
+                    let ended = Ended::failed(rows, &error);
                     let _ = send.send(Err(error)).await;
-                    return rows;
+                    return ended;
                 }
             }
             next = stream.next().await;
         }
         progress.warnings().iter().for_each(|warning| warn!(sql = &*self.text, "{warning}"));
         let _ = send.send(Ok(None)).await;
-        rows
+        Ended { sent: rows, ..Ended::default() }
+    }
+
+    /// # Errors
+    /// Where there are more than the user may have.
+    fn check_rows(&self, rows: u64) -> Result<(), QueryError> {
+        match self.rows_max.filter(|most| rows > *most) {
+            None => Ok(()),
+            Some(most) => {
+                let what = format!("the statement gives more than max_rows, {most}, of its user");
+                Err(QueryError::request(what).hint("ask for less: LIMIT, a shorter time, SAMPLE BY"))
+            }
+        }
     }
 
     /// Hands rows over, and waits until there is room for more; whether there is anybody who takes them.

@@ -8,6 +8,7 @@
 //! documents.
 
 use crate::connection::{LAST_BYTES, LAST_PATIENCE};
+use crate::logins::{Credentials, PATIENCE, access_by};
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::transport::Transport;
@@ -18,14 +19,19 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tickstone_engine::streams::{DOCUMENT_BYTES_LIMIT, Documents, Stream, StreamSettings};
 use tickstone_engine::{EngineError, Result};
-use tickstone_wire::stream::{BadRequest, HEADER_BYTES, Read, Request, read};
+use tickstone_model::Rights;
+use tickstone_query::audit::Origin;
+use tickstone_query::{Access, QueryError, SqlState};
+use tickstone_wire::stream::{APPEND, BadRequest, HEADER_BYTES, NO_OP, PROVE, Read, Request, read};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, warn};
 
 /// Bytes asked of the socket at once.
 const READ_BYTES: usize = 512 << 10;
+/// The same of a client that has to say who it is.
+const STRANGER_BYTES: usize = 4 << 10;
 /// How often a connection that waits for room looks again.
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
 /// The longest body that an answer can have.
@@ -66,6 +72,10 @@ impl Used {
 struct Connection {
     shared: Arc<Shared>,
     peer: SocketAddr,
+    /// That of nobody, until the client says who it is.
+    access: Access,
+    /// Until when it has to say so; `None` where it need not, or has.
+    unproved: Option<Instant>,
     /// The streams it used: a dropped one stays here, so that its id is never another's on this connection.
     used: HashMap<u16, Used>,
     patience: Duration,
@@ -80,6 +90,8 @@ enum End {
     Quietly(&'static str),
     /// What came cannot be served.
     Because(String),
+    /// What came is not for its user.
+    Refused(QueryError),
 }
 
 impl From<EngineError> for End {
@@ -88,10 +100,20 @@ impl From<EngineError> for End {
     }
 }
 
+impl From<QueryError> for End {
+    fn from(error: QueryError) -> Self {
+        End::Refused(error)
+    }
+}
+
 impl From<BadRequest> for End {
     fn from(bad: BadRequest) -> Self {
         End::Because(bad.to_string())
     }
+}
+
+fn of_streams(peer: SocketAddr) -> Origin {
+    Origin { protocol: "streams", address: Some(peer.ip()) }
 }
 
 /// Serves one connection until it ends.
@@ -102,10 +124,29 @@ pub(crate) async fn serve(
     mut stopping: watch::Receiver<bool>,
 ) {
     let patience = shared.settings.time("stream_patience").unwrap_or(Duration::MAX);
-    let (used, bytes) = (HashMap::new(), Vec::new());
-    let mut connection = Connection { shared, peer, used, patience, bytes, at: 0 };
-    let Err(end) = connection.run(&mut socket, &mut stopping).await;
+    let (used, bytes, access) =
+        (HashMap::new(), Vec::new(), Access::of_nobody(&shared.database).from(of_streams(peer)));
+    let unproved = shared.database.has_users().unwrap_or(true).then(|| Instant::now() + PATIENCE);
+    let mut connection = Connection { shared, peer, access, unproved, used, patience, bytes, at: 0 };
+    let proved = match socket.certified() {
+        Some(name) => connection.prove(Credentials::Certificate(name)).await,
+        None => Ok(()),
+    };
+    let end = match proved {
+        Ok(()) => {
+            let Err(end) = connection.run(&mut socket, &mut stopping).await;
+            end
+        }
+        Err(end) => end,
+    };
+    if let End::Refused(error) = &end {
+        connection.access.tell("STREAM", "".into(), 0, Duration::ZERO, Some(error));
+    }
     match end {
+        End::Refused(error) => {
+            connection.shared.metrics.add(Counter::StreamConnectionsCut, 1);
+            warn!(%peer, "streams: {error}; the connection is closed");
+        }
         End::Quietly(why) => debug!(%peer, why, "streams: connection ended"),
         End::Because(why) => {
             connection.shared.metrics.add(Counter::StreamConnectionsCut, 1);
@@ -123,9 +164,21 @@ impl Connection {
         loop {
             let wanted = self.serve_what_came(socket).await?;
             self.make_room(wanted);
+            let until = self.unproved;
+            let reading = async {
+                let read = socket.read_buf(&mut self.bytes);
+                match until {
+                    Some(until) => timeout_at(until, read).await,
+                    None => Ok(read.await),
+                }
+            };
             let read = tokio::select! {
-                read = socket.read_buf(&mut self.bytes) => read,
+                read = reading => read,
                 _ = stopping.changed() => return self.last(socket).await,
+            };
+            let Ok(read) = read else {
+                let what = format!("there are users, and the client did not say who it is for {PATIENCE:?}");
+                return Err(End::Because(what));
             };
             match read {
                 Ok(0) if self.at < self.bytes.len() => {
@@ -167,12 +220,13 @@ impl Connection {
     /// Serves all whole requests that have come; the bytes of the one that has begun.
     async fn serve_what_came(&mut self, socket: &mut Transport) -> std::result::Result<usize, End> {
         loop {
-            let limit = self.document_bytes_max();
+            let limit = self.document_bytes_max()?;
             match read(&self.bytes[self.at..], limit)? {
                 Read::Part(bytes) => return Ok(bytes),
                 Read::Whole(Request::Append { stream, .. }, _) => {
                     self.wait_for_room().await?;
-                    self.append_all(stream)?;
+                    let documents = self.append_all(stream)?;
+                    sleep(self.access.wait_for(documents)?).await;
                 }
                 Read::Whole(request, size) => {
                     let answer = Answer::to(&request);
@@ -183,16 +237,37 @@ impl Connection {
         }
     }
 
-    /// The longest document of the request that comes next: that of its stream, once its id is there.
-    fn document_bytes_max(&mut self) -> usize {
-        let id = self.bytes.get(self.at + HEADER_BYTES..).and_then(|bytes| bytes.first_chunk());
-        let used = id.and_then(|id| Used::find(&mut self.used, &self.shared, u16::from_be_bytes(*id)).ok());
-        used.map_or(DOCUMENT_BYTES_LIMIT as usize, |used| used.document_bytes_max)
+    /// The longest document of the request that comes next: that of its stream, once its id is there. What is refused is
+    /// refused before all of it has come.
+    fn document_bytes_max(&mut self) -> std::result::Result<usize, End> {
+        let coming = &self.bytes[self.at..];
+        let number = |at: usize| coming.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes));
+        let (command, id) = (number(HEADER_BYTES - 2), number(HEADER_BYTES));
+        match (command, id) {
+            (Some(command), _) if self.unproved.is_some() && !matches!(command, NO_OP | PROVE) => {
+                let what = "this server wants to know who sends: command 7 comes first";
+                Err(End::Refused(QueryError::request(what).state(SqlState::Unknown)))
+            }
+            (Some(APPEND), Some(id)) => Ok(Used::find(&mut self.used, &self.shared, id)?.document_bytes_max),
+            _ => Ok(DOCUMENT_BYTES_LIMIT as usize),
+        }
+    }
+
+    /// Serves what follows as whoever these are of, where there are users.
+    async fn prove(&mut self, credentials: Credentials) -> std::result::Result<(), End> {
+        if self.shared.database.has_users()? {
+            let proved = access_by(&self.shared, credentials, of_streams(self.peer), true).await;
+            self.access = proved.inspect_err(|_| self.shared.metrics.add(Counter::LoginsRefused, 1))?;
+        }
+        self.unproved = None;
+        Ok(())
     }
 
     /// Hands over the documents for one stream that have come one after the other.
-    fn append_all(&mut self, id: u16) -> std::result::Result<(), End> {
+    fn append_all(&mut self, id: u16) -> std::result::Result<u64, End> {
         let used = Used::find(&mut self.used, &self.shared, id)?;
+        self.access.check_audit()?;
+        self.access.may_stream(Rights::INSERT, used.stream.name())?;
         let (bytes, most) = (&self.bytes, used.document_bytes_max);
         let (mut at, mut count) = (self.at, 0);
         let documents = std::iter::from_fn(|| match read(&bytes[at..], most) {
@@ -204,8 +279,9 @@ impl Connection {
         });
         used.last = used.stream.push(documents)?;
         self.at = at;
+        self.access.tell_added(used.stream.name(), count);
         self.shared.metrics.add(Counter::StreamDocuments, count);
-        Ok(())
+        Ok(count)
     }
 
     /// Waits until the buffers of all streams have room.
@@ -233,6 +309,12 @@ impl Connection {
         let gone = |_| End::Quietly("the client is gone");
         match answer {
             Answer::None => Ok(()),
+            Answer::Proved(credentials) => {
+                let credentials = str::from_utf8(&credentials).ok().and_then(Credentials::of_header);
+                let wrong =
+                    "command 7 has neither 'Bearer' and a token nor 'Basic' and a user with a password";
+                self.prove(credentials.ok_or_else(|| End::Because(wrong.to_string()))?).await
+            }
             Answer::Open(name) => {
                 let id = self.open(name).await?;
                 socket.write_all(&id.to_be_bytes()).await.map_err(gone)?;
@@ -240,6 +322,7 @@ impl Connection {
             }
             Answer::Documents(id, wanted) => {
                 let used = Used::find(&mut self.used, &self.shared, id)?;
+                self.access.may_stream(Rights::SELECT, used.stream.name())?;
                 let (stream, last) = (used.stream.clone(), used.last);
                 let found = blocking(move || {
                     stream.wait(last)?;
@@ -265,10 +348,18 @@ impl Connection {
     /// The id of a stream, which is made where it is not there.
     async fn open(&mut self, name: String) -> std::result::Result<u16, End> {
         let engine = self.shared.database.engine().clone();
-        let may_make = self.shared.settings.switch("auto_create_streams");
+        let is_there = engine.streams().get(&name).is_ok();
+        let may = |rights| self.access.may_stream(rights, &name);
+        match is_there {
+            // The requests that follow say which of the two they need.
+            true => may(Rights::INSERT).or_else(|_| may(Rights::SELECT))?,
+            false => may(Rights::CREATE)?,
+        }
+        let may_make = !is_there && self.shared.settings.switch("auto_create_streams");
+        let access = self.access.clone();
         let opened = blocking(move || match may_make {
-            true => engine.streams().get_or_create(&name, StreamSettings::default()),
-            false => engine.streams().get(&name),
+            true => access.make_stream(&name, StreamSettings::default(), false),
+            false => engine.streams().get(&name).map_err(QueryError::from),
         });
         let stream = opened.await?;
         let id = u16::try_from(stream.id()).map_err(|_| End::Because("too many streams".to_string()))?;
@@ -288,13 +379,19 @@ impl Connection {
             // Of a large document.
             self.bytes = Vec::new();
         }
-        self.bytes.reserve(wanted.saturating_sub(self.bytes.len()).max(READ_BYTES));
+        let wanted = wanted.saturating_sub(self.bytes.len());
+        match self.unproved {
+            Some(_) => self.bytes.reserve_exact(wanted.max(STRANGER_BYTES)),
+            None => self.bytes.reserve(wanted.max(READ_BYTES)),
+        }
     }
 }
 
 /// What a request is answered with.
 enum Answer {
     None,
+    /// Nothing; what follows is served as whoever this proves it to be.
+    Proved(Vec<u8>),
     Open(String),
     Documents(u16, Wanted),
 }
@@ -304,6 +401,7 @@ impl Answer {
     fn to(request: &Request<'_>) -> Self {
         match *request {
             Request::NoOp | Request::Append { .. } => Answer::None,
+            Request::Prove { credentials } => Answer::Proved(credentials.to_vec()),
             Request::Open { name } => Answer::Open(name.to_string()),
             Request::Range { stream, from, to } => Answer::Documents(stream, Wanted::Range(from, to)),
             Request::Since { stream, from } => Answer::Documents(stream, Wanted::Since(from)),
@@ -335,11 +433,11 @@ impl Wanted {
 }
 
 /// Does what waits for the disk on a thread that may.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
+async fn blocking<T: Send + 'static, E: Into<End> + Send + 'static>(
+    work: impl FnOnce() -> std::result::Result<T, E> + Send + 'static,
 ) -> std::result::Result<T, End> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(done) => Ok(done?),
+        Ok(done) => done.map_err(Into::into),
         Err(_) => Err(End::Because("it met a defect".to_string())),
     }
 }

@@ -3,11 +3,14 @@
 //! rustls speaks it, over ring, versions 1.2 and 1.3. A new certificate holds for connections that begin after it was
 //! found; those there are go on. Files that are none leave the one before in its place, and are logged.
 
+use crate::certificate::end_point;
 use crate::settings::{SettingError, Settings};
-use rustls::ServerConfig;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -43,11 +46,19 @@ impl Inside {
     }
 }
 
+/// The files that TLS is made of.
+#[derive(Debug, Clone)]
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    /// Whose certificates prove who a client is; `None` where none does.
+    client_ca: Option<PathBuf>,
+}
+
 /// The certificate of a server.
 #[derive(Debug)]
 pub(crate) struct Tls {
-    certificate: PathBuf,
-    key: PathBuf,
+    files: Files,
     /// Whether ports take nothing else.
     pub(crate) is_required: bool,
     current: Mutex<Current>,
@@ -55,15 +66,30 @@ pub(crate) struct Tls {
 
 #[derive(Debug)]
 struct Current {
-    /// By what is spoken inside, as in [`Inside::ALL`].
-    configs: [Arc<ServerConfig>; Inside::ALL.len()],
+    offered: Offered,
     /// What the files were when they were read last, be it in vain.
     stamp: Stamp,
     looked: Instant,
 }
 
+/// What connections begin with.
+#[derive(Debug)]
+struct Offered {
+    /// By what is spoken inside, as in [`Inside::ALL`].
+    configs: [Arc<ServerConfig>; Inside::ALL.len()],
+    /// [`end_point`] of the certificate.
+    end_point: Option<Arc<[u8]>>,
+}
+
+/// What a handshake is made with.
+pub(crate) struct Handshake {
+    pub(crate) acceptor: TlsAcceptor,
+    /// What a login over the connection can be bound to: [`end_point`] of the certificate that the client sees.
+    pub(crate) end_point: Option<Arc<[u8]>>,
+}
+
 /// What tells files from those before them: when they were changed, and their sizes.
-type Stamp = [Option<(SystemTime, u64)>; 2];
+type Stamp = [Option<(SystemTime, u64)>; 3];
 
 impl Tls {
     /// The certificate that settings name; `None` where they name none.
@@ -72,81 +98,131 @@ impl Tls {
     /// Where one file is named without the other, is none, or they do not belong together.
     pub(crate) fn of(settings: &Settings) -> Result<Option<Self>, SettingError> {
         let is_required = settings.switch("require_tls");
+        let client_ca = Some(settings.text("tls_client_ca")).filter(|path| !path.is_empty());
         let (certificate, key) = match (settings.text("tls_certificate"), settings.text("tls_key")) {
             ("", "") if is_required => {
                 return Err(SettingError::new("require_tls = true needs tls_certificate and tls_key"));
+            }
+            ("", "") if client_ca.is_some() => {
+                return Err(SettingError::new("tls_client_ca needs tls_certificate and tls_key"));
             }
             ("", "") => return Ok(None),
             ("", _) => return Err(SettingError::new("tls_key needs tls_certificate beside it")),
             (_, "") => return Err(SettingError::new("tls_certificate needs tls_key beside it")),
             (certificate, key) => (PathBuf::from(certificate), PathBuf::from(key)),
         };
-        let stamp = stamp(&certificate, &key);
-        let configs = read(&certificate, &key).map_err(SettingError::new)?;
-        let current = Mutex::new(Current { configs, stamp, looked: Instant::now() });
-        Ok(Some(Self { certificate, key, is_required, current }))
+        let files = Files { certificate, key, client_ca: client_ca.map(PathBuf::from) };
+        let stamp = files.stamp();
+        let offered = files.read().map_err(SettingError::new)?;
+        let current = Mutex::new(Current { offered, stamp, looked: Instant::now() });
+        Ok(Some(Self { files, is_required, current }))
     }
 
     /// What a handshake is made with.
-    pub(crate) fn acceptor(&self, inside: Inside) -> TlsAcceptor {
+    pub(crate) fn handshake(&self, inside: Inside) -> Handshake {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.looked.elapsed() >= LOOK_INTERVAL {
             current.looked = Instant::now();
-            let found = stamp(&self.certificate, &self.key);
+            let found = self.files.stamp();
             if found != current.stamp {
                 current.stamp = found;
-                match read(&self.certificate, &self.key) {
-                    Ok(configs) => {
-                        current.configs = configs;
-                        info!("TLS: a new certificate, {}", self.certificate.display());
+                match self.files.read() {
+                    Ok(offered) => {
+                        current.offered = offered;
+                        info!("TLS: new certificates, {}", self.files.certificate.display());
                     }
                     // Half of a pair was replaced, perhaps: the other half changes the stamp again.
                     Err(what) => warn!("TLS: {what}; the certificate before stays in use"),
                 }
             }
         }
-        Arc::clone(&current.configs[inside as usize]).into()
+        let offered = &current.offered;
+        Handshake {
+            acceptor: Arc::clone(&offered.configs[inside as usize]).into(),
+            end_point: offered.end_point.clone(),
+        }
     }
 }
 
-fn stamp(certificate: &Path, key: &Path) -> Stamp {
-    [certificate, key].map(|path| {
-        let about = path.metadata().ok()?;
-        Some((about.modified().ok()?, about.len()))
-    })
-}
-
-/// Reads a certificate, with those that vouch for it behind it, and its key.
-///
-/// # Errors
-/// What is wrong with which file.
-fn read(certificate: &Path, key: &Path) -> Result<[Arc<ServerConfig>; Inside::ALL.len()], String> {
-    let (chain_name, key_name) = (certificate.display(), key.display());
-    let unread = |name: &std::path::Display<'_>, error: rustls::pki_types::pem::Error| match error {
-        rustls::pki_types::pem::Error::Io(error) => format!("cannot read {name}: {error}"),
-        other => format!("{name} is no PEM file of what is wanted: {other}"),
-    };
-    let chain = CertificateDer::pem_file_iter(certificate).map_err(|error| unread(&chain_name, error))?;
-    let chain: Vec<CertificateDer<'_>> =
-        chain.collect::<Result<_, _>>().map_err(|error| unread(&chain_name, error))?;
-    if chain.is_empty() {
-        return Err(format!("{chain_name} has no certificate (-----BEGIN CERTIFICATE-----)"));
+impl Files {
+    fn stamp(&self) -> Stamp {
+        [Some(&self.certificate), Some(&self.key), self.client_ca.as_ref()].map(|path| {
+            let about = path?.metadata().ok()?;
+            Some((about.modified().ok()?, about.len()))
+        })
     }
-    let of_key = PrivateKeyDer::from_pem_file(key).map_err(|error| unread(&key_name, error))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_no_client_auth()
-        .with_single_cert(chain, of_key)
-        .map_err(|error| match error {
+
+    /// Reads a certificate, with those that vouch for it behind it, its key, and the authorities of clients.
+    ///
+    /// # Errors
+    /// What is wrong with which file.
+    fn read(&self) -> Result<Offered, String> {
+        let (chain_name, key_name) = (self.certificate.display(), self.key.display());
+        let chain = certificates(&self.certificate)?;
+        let of_key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| unread(&self.key, error))?;
+        let end_point = chain.first().and_then(|certificate| end_point(certificate)).map(Arc::from);
+        let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let builder = match &self.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(path) => builder.with_client_cert_verifier(of_clients(path)?),
+        };
+        let mut config = builder.with_single_cert(chain, of_key).map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => {
                 format!("the key in {key_name} is not that of the certificate in {chain_name}")
             }
             other => format!("{chain_name} and {key_name} cannot be used: {other}"),
         })?;
-    Ok(Inside::ALL.map(|inside| {
-        let mut config = config.clone();
-        config.alpn_protocols = inside.names();
-        Arc::new(config)
-    }))
+        if self.client_ca.is_some() {
+            // A session that goes on would carry a client's certificate past its end, or past its revocation.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        let configs = Inside::ALL.map(|inside| {
+            let mut config = config.clone();
+            config.alpn_protocols = inside.names();
+            Arc::new(config)
+        });
+        Ok(Offered { configs, end_point })
+    }
+}
+
+fn unread(path: &Path, error: pem::Error) -> String {
+    let name = path.display();
+    match error {
+        pem::Error::Io(error) => format!("cannot read {name}: {error}"),
+        other => format!("{name} is no PEM file of what is wanted: {other}"),
+    }
+}
+
+/// The certificates in a file, one at least.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found = CertificateDer::pem_file_iter(path).map_err(|error| unread(path, error))?;
+    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| unread(path, error))?;
+    match found.is_empty() {
+        true => Err(format!("{} has no certificate (-----BEGIN CERTIFICATE-----)", path.display())),
+        false => Ok(found),
+    }
+}
+
+/// Who checks the certificates of clients, which need none: by the authorities in a file, and by the lists of what they
+/// revoked (X509 CRL) that stand beside them.
+fn of_clients(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mut roots = RootCertStore::empty();
+    let name = path.display();
+    for certificate in certificates(path)? {
+        roots
+            .add(certificate)
+            .map_err(|error| format!("{name} has a certificate of no authority: {error}"))?;
+    }
+    let revoked = CertificateRevocationListDer::pem_file_iter(path).map_err(|error| unread(path, error))?;
+    let revoked: Vec<_> = revoked.collect::<Result<_, _>>().map_err(|error| unread(path, error))?;
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(ring::default_provider()))
+        .with_crls(revoked)
+        // An authority may have no list.
+        .allow_unknown_revocation_status()
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| format!("{name} cannot be used: {error}"))
 }

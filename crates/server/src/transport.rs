@@ -1,15 +1,16 @@
 //! [`Transport`]: a connection, over TLS or not, and what has come on it without having been read.
 
+use crate::certificate::common_name;
 use crate::shared::Shared;
-use crate::tls::Inside;
+use crate::tls::{Handshake, Inside};
 use bytes::{Buf, BytesMut};
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// How long a handshake may take.
@@ -38,11 +39,16 @@ enum Stream {
 
 /// A stream over TLS, whose end is told: without that a client takes what it read for cut off.
 #[derive(Debug)]
-struct Encrypted(Box<TlsStream<TcpStream>>);
+struct Encrypted {
+    stream: Box<TlsStream<TcpStream>>,
+    end_point: Option<Arc<[u8]>>,
+    /// Whose certificate the client has.
+    certified: Option<Arc<str>>,
+}
 
 impl Drop for Encrypted {
     fn drop(&mut self) {
-        let (tcp, session) = self.0.get_mut();
+        let (tcp, session) = self.stream.get_mut();
         session.send_close_notify();
         let mut bytes = Vec::new();
         while session.wants_write() && session.write_tls(&mut bytes).is_ok_and(|count| count > 0) {}
@@ -85,7 +91,7 @@ impl Transport {
             return Ok(Beginning::Gone);
         }
         if first[0] == HANDSHAKE {
-            return Ok(Beginning::Served(encrypted(stream, tls.acceptor(inside)).await?));
+            return Ok(Beginning::Served(encrypted(stream, tls.handshake(inside)).await?));
         }
         Ok(match tls.is_required && inside != Inside::Postgres {
             true => Beginning::Plain(stream),
@@ -97,9 +103,9 @@ impl Transport {
     ///
     /// # Errors
     /// Where the handshake fails, and where it was spoken before.
-    pub(crate) async fn encrypt(self, acceptor: TlsAcceptor) -> io::Result<Self> {
+    pub(crate) async fn encrypt(self, handshake: Handshake) -> io::Result<Self> {
         match self.stream {
-            Stream::Plain(stream) if self.ahead.is_empty() => encrypted(stream, acceptor).await,
+            Stream::Plain(stream) if self.ahead.is_empty() => encrypted(stream, handshake).await,
             _ => Err(io::Error::new(io::ErrorKind::InvalidData, "TLS within TLS")),
         }
     }
@@ -108,10 +114,27 @@ impl Transport {
         matches!(self.stream, Stream::Tls(_))
     }
 
+    /// What a login can be bound to, so that nobody between client and server can pass it on: `tls-server-end-point` of
+    /// RFC 5929.
+    pub(crate) fn end_point(&self) -> Option<Arc<[u8]>> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(encrypted) => encrypted.end_point.clone(),
+        }
+    }
+
+    /// The common name of the client's certificate, where it has one that an authority in `tls_client_ca` vouches for.
+    pub(crate) fn certified(&self) -> Option<Arc<str>> {
+        match &self.stream {
+            Stream::Plain(_) => None,
+            Stream::Tls(encrypted) => encrypted.certified.clone(),
+        }
+    }
+
     pub(crate) fn tcp(&self) -> &TcpStream {
         match &self.stream {
             Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => stream.0.get_ref().0,
+            Stream::Tls(encrypted) => encrypted.stream.get_ref().0,
         }
     }
 
@@ -129,7 +152,7 @@ impl Transport {
             self.ahead.reserve(LOOK_BYTES);
             let read = match &mut self.stream {
                 Stream::Plain(stream) => stream.read_buf(&mut self.ahead).await?,
-                Stream::Tls(stream) => stream.0.read_buf(&mut self.ahead).await?,
+                Stream::Tls(encrypted) => encrypted.stream.read_buf(&mut self.ahead).await?,
             };
             if read == 0 {
                 break;
@@ -146,9 +169,13 @@ async fn within<T>(patience: Option<Duration>, work: impl Future<Output = io::Re
     }
 }
 
-async fn encrypted(stream: TcpStream, acceptor: TlsAcceptor) -> io::Result<Transport> {
-    let stream = within(Some(HANDSHAKE_PATIENCE), acceptor.accept(stream)).await?;
-    Ok(Transport { stream: Stream::Tls(Encrypted(Box::new(stream))), ahead: BytesMut::new() })
+async fn encrypted(stream: TcpStream, handshake: Handshake) -> io::Result<Transport> {
+    let stream = Box::new(within(Some(HANDSHAKE_PATIENCE), handshake.acceptor.accept(stream)).await?);
+    // Its own comes first.
+    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let certified = certificate.and_then(|certificate| common_name(certificate)).map(Arc::from);
+    let encrypted = Encrypted { stream, end_point: handshake.end_point, certified };
+    Ok(Transport { stream: Stream::Tls(encrypted), ahead: BytesMut::new() })
 }
 
 impl AsyncRead for Transport {
@@ -168,7 +195,7 @@ impl AsyncRead for Transport {
         }
         match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_read(context, bytes),
-            Stream::Tls(stream) => Pin::new(stream.0.as_mut()).poll_read(context, bytes),
+            Stream::Tls(encrypted) => Pin::new(encrypted.stream.as_mut()).poll_read(context, bytes),
         }
     }
 }
@@ -181,7 +208,7 @@ impl AsyncWrite for Transport {
     ) -> Poll<io::Result<usize>> {
         match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Tls(stream) => Pin::new(stream.0.as_mut()).poll_write(context, bytes),
+            Stream::Tls(encrypted) => Pin::new(encrypted.stream.as_mut()).poll_write(context, bytes),
         }
     }
 
@@ -192,28 +219,28 @@ impl AsyncWrite for Transport {
     ) -> Poll<io::Result<usize>> {
         match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-            Stream::Tls(stream) => Pin::new(stream.0.as_mut()).poll_write_vectored(context, bytes),
+            Stream::Tls(encrypted) => Pin::new(encrypted.stream.as_mut()).poll_write_vectored(context, bytes),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match &self.stream {
             Stream::Plain(stream) => stream.is_write_vectored(),
-            Stream::Tls(stream) => stream.0.is_write_vectored(),
+            Stream::Tls(encrypted) => encrypted.stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Stream::Tls(stream) => Pin::new(stream.0.as_mut()).poll_flush(context),
+            Stream::Tls(encrypted) => Pin::new(encrypted.stream.as_mut()).poll_flush(context),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Stream::Tls(stream) => Pin::new(stream.0.as_mut()).poll_shutdown(context),
+            Stream::Tls(encrypted) => Pin::new(encrypted.stream.as_mut()).poll_shutdown(context),
         }
     }
 }

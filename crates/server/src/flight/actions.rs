@@ -1,5 +1,6 @@
 //! What clients can do beside asking for rows and sending them.
 
+use super::connection::Caller;
 use super::failure::{not_supported, wrong};
 use super::handles::lock;
 use super::service::Inner;
@@ -16,6 +17,7 @@ use prost::Message;
 use tickstone_client::protocol::{
     BEGIN_SESSION, END_SESSION, FORGET_TABLES, KEEP_SESSION, SessionBegun, StatementTicket,
 };
+use tickstone_query::Access;
 use tonic::Status;
 
 /// Each action and what it does.
@@ -57,25 +59,25 @@ fn unpacked<M: ProstMessageExt>(bytes: &[u8]) -> Result<M, Status> {
 }
 
 impl Inner {
-    /// Does what an action of a connection says; its results.
+    /// Does what an action says; its results.
     ///
     /// # Errors
     /// Where there is no such action, and those of what it does.
-    pub(super) async fn act(&self, action: &Action, connection: u64) -> Result<Vec<Bytes>, Status> {
-        let body = action.body.as_ref();
+    pub(super) async fn act(&self, action: &Action, caller: &Caller) -> Result<Vec<Bytes>, Status> {
+        let (access, body) = (&caller.access, action.body.as_ref());
         let packed = |any: Any| vec![Bytes::from(any.encode_to_vec())];
         Ok(match action.r#type.as_str() {
             "CreatePreparedStatement" => {
                 let request: ActionCreatePreparedStatementRequest = unpacked(body)?;
-                packed(self.prepare_statement(request).await?.as_any())
+                packed(self.prepare_statement(access, request).await?.as_any())
             }
             "ClosePreparedStatement" => {
                 let request: ActionClosePreparedStatementRequest = unpacked(body)?;
-                self.prepared.forget(&request.prepared_statement_handle);
+                self.forget_prepared(access, &request.prepared_statement_handle);
                 Vec::new()
             }
             "BeginTransaction" => {
-                let transaction_id = self.begin_transaction(connection).await?;
+                let transaction_id = self.begin_transaction(caller).await?;
                 packed(ActionBeginTransactionResult { transaction_id }.as_any())
             }
             "EndTransaction" => {
@@ -87,45 +89,47 @@ impl Inner {
                         return Err(wrong("a transaction ends by commit or rollback"));
                     }
                 };
-                self.end_transaction(&request.transaction_id, commit, connection).await?;
+                self.end_transaction(&request.transaction_id, commit, caller).await?;
                 Vec::new()
             }
             "CancelFlightInfo" => {
                 let request: CancelFlightInfoRequest = message(body)?;
-                let cancelled = self.cancel(&request.info.unwrap_or_default());
+                let cancelled = self.cancel(access, &request.info.unwrap_or_default());
                 vec![CancelFlightInfoResult::new(cancelled).encode_to_vec().into()]
             }
             "CancelQuery" => {
                 let request: ActionCancelQueryRequest = unpacked(body)?;
-                let result = self.cancel(&message(&request.info)?) as i32;
+                let result = self.cancel(access, &message(&request.info)?) as i32;
                 packed(ActionCancelQueryResult { result }.as_any())
             }
             BEGIN_SESSION => {
                 let idle = self.shared.settings.time("flight_idle_timeout").unwrap_or_default();
                 let idle_millis = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
-                let begun = SessionBegun { handle: self.begin_session()?, idle_millis };
+                let begun = SessionBegun { handle: self.begin_session(access)?, idle_millis };
                 vec![begun.encode_to_vec().into()]
             }
-            KEEP_SESSION => self.session(body).map(|_| Vec::new())?,
+            KEEP_SESSION => self.session(access, body).map(|_| Vec::new())?,
             END_SESSION => {
-                self.end_session(body);
+                self.end_session(access, body);
                 Vec::new()
             }
             FORGET_TABLES => {
-                self.forget_tables(body).await?;
+                self.forget_tables(access, body).await?;
                 Vec::new()
             }
             other => return Err(not_supported(&format!("the action '{other}'"))),
         })
     }
 
-    /// Cancels the statement of a ticket, where its rows are read.
-    fn cancel(&self, info: &FlightInfo) -> CancelStatus {
+    /// Cancels the user's statement of a ticket, where its rows are read.
+    fn cancel(&self, access: &Access, info: &FlightInfo) -> CancelStatus {
         let tickets = info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref());
         let mut cancelled = false;
         for ticket in tickets {
             let number = statement_ticket(&ticket.ticket).map_or(0, |ticket| ticket.number);
-            cancelled |= lock(&self.running).get(&number).is_some_and(|cancel| cancel.send(true).is_ok());
+            cancelled |= lock(&self.running)
+                .get(&(access.owner(), number))
+                .is_some_and(|cancel| cancel.send(true).is_ok());
         }
         if cancelled { CancelStatus::Cancelled } else { CancelStatus::NotCancellable }
     }

@@ -2,6 +2,9 @@
 
 use super::failure::status;
 use super::service::Flight;
+use crate::half_closed;
+use crate::logins::{Credentials, access_or};
+use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::transport::Transport;
 use arrow_flight::flight_service_server::FlightServiceServer;
@@ -11,13 +14,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::SockRef;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tickstone_query::{ErrorKind, QueryError};
+use tickstone_query::audit::Origin;
+use tickstone_query::{Access, ErrorKind, QueryError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -60,7 +64,7 @@ pub(crate) async fn serve(
         debug!(%peer, "Flight: no HTTP/2, closed");
         return;
     }
-    let service = service(flight);
+    let service = service(flight, peer.ip(), stream.certified());
     let after = SockRef::from(stream.tcp()).try_clone().map(std::net::TcpStream::from);
     let connection = builder(patience).serve_connection(TokioIo::new(stream), service_fn(service));
     let mut connection = Box::pin(connection);
@@ -114,22 +118,38 @@ fn builder(patience: Option<Duration>) -> Builder<TokioExecutor> {
 
 type Answer = Pin<Box<dyn Future<Output = Result<http::Response<tonic::body::Body>, Infallible>> + Send>>;
 
-/// The number of the connection that a request came over, from 1.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Connection(pub(super) u64);
+/// Who sent a request.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    pub(super) access: Access,
+    /// The number of the connection that it came over.
+    pub(super) connection: u64,
+}
 
-impl Connection {
-    fn next() -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        Self(NUMBER.fetch_add(1, Ordering::Relaxed) + 1)
+impl Caller {
+    /// # Errors
+    /// Where the request did not come over a connection: a defect.
+    pub(super) fn of<T>(request: &tonic::Request<T>) -> Result<Self, Status> {
+        let caller = request.extensions().get::<Self>().cloned();
+        caller.ok_or_else(|| Status::internal("nobody knows who sent the request"))
     }
 }
 
+/// A number for a connection, from 1.
+fn next_connection() -> u64 {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed) + 1
+}
+
 /// Serves the requests of one connection.
-fn service(flight: Flight) -> impl Fn(http::Request<Incoming>) -> Answer + Clone {
+fn service(
+    flight: Flight,
+    from: IpAddr,
+    certified: Option<Arc<str>>,
+) -> impl Fn(http::Request<Incoming>) -> Answer + Clone {
     let shared = Arc::clone(flight.shared());
     let bytes_max = shared.settings.bytes("request_bytes_max");
-    let connection = Connection::next();
+    let connection = next_connection();
     let service = FlightServiceServer::new(flight).max_decoding_message_size(bytes_max);
     move |mut request| {
         if !is_grpc(&request) {
@@ -139,11 +159,61 @@ fn service(flight: Flight) -> impl Fn(http::Request<Incoming>) -> Answer + Clone
         }
         let charge = Arc::new(Charge::new(&shared));
         request.extensions_mut().insert(Arc::clone(&charge));
-        request.extensions_mut().insert(connection);
-        let request = request.map(|body| tonic::body::Body::new(Charged::new(body, charge, &shared)));
-        let mut service = service.clone();
-        Box::pin(async move { service.call(request).await })
+        let (head, body) = request.into_parts();
+        let (mut service, shared, certified) = (service.clone(), Arc::clone(&shared), certified.clone());
+        Box::pin(async move {
+            // What comes for an answer that waits is not kept.
+            let mut body = Some(body);
+            let admitted = admitted(&shared, &head.headers, from, certified, || drop(body.take())).await;
+            let body = body.map_or_else(tonic::body::Body::empty, |body| {
+                tonic::body::Body::new(Charged::new(body, charge, &shared))
+            });
+            match admitted {
+                Ok(access) => {
+                    let mut request = http::Request::from_parts(head, body);
+                    request.extensions_mut().insert(Caller { access: access.clone(), connection });
+                    let answer = service.call(request).await?;
+                    Ok(answer.map(|body| tonic::body::Body::new(half_closed::Answer::new(body, access))))
+                }
+                Err(refused) => {
+                    shared.metrics.add(Counter::LoginsRefused, 1);
+                    Ok(refused.into_http())
+                }
+            }
+        })
     }
+}
+
+/// The access of whoever sent a request; `refused` is called before a wrong answer waits.
+///
+/// # Errors
+/// What to answer where there are users, and it is none of them.
+async fn admitted(
+    shared: &Arc<Shared>,
+    headers: &http::HeaderMap,
+    from: IpAddr,
+    certified: Option<Arc<str>>,
+    refused: impl FnOnce(),
+) -> Result<Access, Status> {
+    let origin = Origin { protocol: "flight", address: Some(from) };
+    if !shared.database.has_users().map_err(|error| status(&error))? {
+        return Ok(Access::of_nobody(&shared.database).from(origin));
+    }
+    let mut said = headers.get_all(http::header::AUTHORIZATION).iter();
+    let credentials = match (said.next(), said.next()) {
+        (None, _) => certified.map(Credentials::Certificate),
+        (Some(header), None) => header.to_str().ok().and_then(Credentials::of_header),
+        (Some(_), Some(_)) => None,
+    };
+    let Some(credentials) = credentials else {
+        return Err(Status::unauthenticated(
+            "this server wants to know who asks: a user and a password, or a token",
+        ));
+    };
+    let access = access_or(shared, credentials, origin, false, refused).await;
+    let access = access.map_err(|error| Status::unauthenticated(error.to_string()))?;
+    // A call is a connection as long as it is answered.
+    access.seated().map_err(|error| status(&error))
 }
 
 /// Whether a request is one of gRPC. What a page in a browser can send is none: it has no such type without being

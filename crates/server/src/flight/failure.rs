@@ -83,6 +83,8 @@ fn code(error: &QueryError) -> Code {
         SqlState::DuplicateTable => Code::AlreadyExists,
         SqlState::NotSupported => Code::Unimplemented,
         SqlState::Cancelled => Code::Cancelled,
+        SqlState::Denied => Code::PermissionDenied,
+        SqlState::Unknown | SqlState::WrongPassword => Code::Unauthenticated,
         SqlState::ReadOnlyTransaction
         | SqlState::FailedTransaction
         | SqlState::ActiveTransaction

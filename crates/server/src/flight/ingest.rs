@@ -12,15 +12,16 @@ use arrow_flight::error::FlightError;
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use futures::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
+use std::time::Instant;
 use tickstone_client::protocol::INGEST_OPTIONS;
-use tickstone_engine::EngineError;
-use tickstone_model::{PartitionBy, SyncPolicy};
+use tickstone_engine::{Engine, EngineError};
+use tickstone_model::{PartitionBy, Rights, SyncPolicy};
 use tickstone_query::append::{AppendRequest, append};
 use tickstone_query::arrow::array::{RecordBatch, RecordBatchOptions};
 use tickstone_query::arrow::datatypes::{Field, Schema, SchemaRef};
 use tickstone_query::arrow::error::ArrowError;
 use tickstone_query::import::claims::check_message;
-use tickstone_query::{Database, Frame, QueryError, SqlState};
+use tickstone_query::{Access, Frame, QueryError, SqlState};
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
@@ -170,26 +171,30 @@ impl Target {
     /// Where they cannot be appended; nothing is stored then, and a table that was to be replaced is as it was.
     fn store(
         mut self,
-        database: &Database,
+        access: &Access,
+        engine: &Engine,
         schema: &SchemaRef,
         batches: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
     ) -> Result<u64, QueryError> {
-        let engine = database.engine();
         let name = self.request.table.clone();
-        let is_there = engine.snapshot().table(&name).is_some();
+        let is_there = access.table(Rights::NONE, &name)?.is_some();
         if is_there && self.fresh {
             return Err(EngineError::TableExists { name }.into());
         }
         if !(is_there && self.replace) {
-            return append(database, &self.request, schema, batches);
+            return append(access, &self.request, schema, batches);
         }
+        access.may_everywhere(Rights::CREATE)?;
+        access.may(Rights::ALTER, &name)?;
+        let begun = Instant::now();
         // Beside the table until all rows are there.
         let aside = Arc::new(engine.aside()?);
         self.request.table = aside.name().to_string();
         self.request.aside = Some(Arc::clone(&aside));
         self.request.create = true;
-        let rows = append(database, &self.request, schema, batches)?;
+        let rows = append(access, &self.request, schema, batches)?;
         aside.take_place(&name)?;
+        access.tell("CREATE OR REPLACE TABLE", name.as_str().into(), rows, begun.elapsed(), None);
         Ok(rows)
     }
 }
@@ -201,16 +206,22 @@ impl Inner {
     /// Where they cannot be stored; none is then.
     pub(super) async fn ingest(
         &self,
+        access: &Access,
         command: CommandStatementIngest,
         rows: Option<Incoming>,
     ) -> Result<u64, Status> {
         let handle = command.transaction_id.clone().unwrap_or_default();
-        let stored = self.stored(command, rows).await.inspect_err(|_| self.fail(&handle))?;
+        let stored = self.stored(access, command, rows).await.inspect_err(|_| self.fail(access, &handle))?;
         self.shared.metrics.add(Counter::FlightRows, stored);
         Ok(stored)
     }
 
-    async fn stored(&self, command: CommandStatementIngest, rows: Option<Incoming>) -> Result<u64, Status> {
+    async fn stored(
+        &self,
+        access: &Access,
+        command: CommandStatementIngest,
+        rows: Option<Incoming>,
+    ) -> Result<u64, Status> {
         let target = Target::of(&command)?;
         let rows = rows.ok_or_else(|| wrong("there are no rows, nor the columns of any"))?;
         let handle = command.transaction_id.unwrap_or_default();
@@ -218,20 +229,26 @@ impl Inner {
             if handle.is_empty() {
                 return Err(wrong("a temporary table is one of a session: name it"));
             }
-            let session = self.session(&handle)?;
+            let session = self.session(access, &handle)?;
             return self.add_table(target, &session, rows).await;
         }
-        let within = self.within(&handle)?;
+        let within = self.within(access, &handle)?;
         within.admit().map_err(|error| status(&error))?;
         match within.in_transaction().await {
-            true => self.added(target, rows, &within).await,
-            false => self.store(target, rows).await,
+            true => self.added(access, target, rows, &within).await,
+            false => self.store(access, target, rows).await,
         }
     }
 
     /// Adds rows to an open transaction.
-    async fn added(&self, target: Target, rows: Incoming, within: &Within) -> Result<u64, Status> {
-        self.prepare(&target, rows.schema()).await?;
+    async fn added(
+        &self,
+        access: &Access,
+        target: Target,
+        rows: Incoming,
+        within: &Within,
+    ) -> Result<u64, Status> {
+        self.prepare(access, &target, rows.schema()).await?;
         let (batches, _charge) = rows.all(self).await?;
         let table = target.request.table;
         let added =
@@ -240,9 +257,9 @@ impl Inner {
     }
 
     /// Rows of a transaction go into a table that is there, or is made for them at once.
-    async fn prepare(&self, target: &Target, schema: &SchemaRef) -> Result<(), Status> {
-        let database = self.shared.database.clone();
-        let is_there = database.engine().snapshot().table(&target.request.table).is_some();
+    async fn prepare(&self, access: &Access, target: &Target, schema: &SchemaRef) -> Result<(), Status> {
+        let is_there = access.table(Rights::NONE, &target.request.table);
+        let is_there = is_there.map_err(|error| status(&error))?.is_some();
         match (is_there, target.fresh, target.replace) {
             (true, true, _) => {
                 let name = target.request.table.clone();
@@ -251,8 +268,8 @@ impl Inner {
             (true, _, true) => Err(not_supported("replacing a table inside of a transaction")),
             (true, ..) => Ok(()),
             (false, ..) => {
-                let (request, schema) = (target.request.clone(), Arc::clone(schema));
-                let make = move || append(&database, &request, &schema, std::iter::empty());
+                let (access, request, schema) = (access.clone(), target.request.clone(), Arc::clone(schema));
+                let make = move || append(&access, &request, &schema, std::iter::empty());
                 let made = self.shared.database.runtime().spawn_blocking(make).await;
                 let made = made.map_err(|error| defect(FlightError::ExternalError(error.into())))?;
                 made.map(|_| ()).map_err(|error| status(&error))
@@ -272,9 +289,10 @@ impl Inner {
     }
 
     /// Stores rows as they come, on a thread that may wait for the disk.
-    async fn store(&self, target: Target, mut rows: Incoming) -> Result<u64, Status> {
+    async fn store(&self, access: &Access, target: Target, mut rows: Incoming) -> Result<u64, Status> {
         let (send, mut receive) = mpsc::channel::<Result<Option<RecordBatch>, ArrowError>>(BATCHES_WAITING);
-        let (database, schema) = (self.shared.database.clone(), Arc::clone(rows.schema()));
+        let (access, schema) = (access.clone(), Arc::clone(rows.schema()));
+        let database = self.shared.database.clone();
         let mut ended = false;
         let batches = std::iter::from_fn(move || match receive.blocking_recv() {
             _ if ended => None,
@@ -287,8 +305,11 @@ impl Inner {
                 Some(Err(ArrowError::IpcError("the rows were cut off".to_string())))
             }
         });
-        let stored =
-            self.shared.database.runtime().spawn_blocking(move || target.store(&database, &schema, batches));
+        let stored = self
+            .shared
+            .database
+            .runtime()
+            .spawn_blocking(move || target.store(&access, database.engine(), &schema, batches));
         let mut cut_off = None;
         loop {
             let (next, is_last) = match rows.next().await {

@@ -14,7 +14,7 @@ use tickstone_engine::TableSnapshot;
 use tickstone_query::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
 use tickstone_query::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tickstone_query::designated::marked_schema;
-use tickstone_query::{QueryError, listed, type_name};
+use tickstone_query::{Access, QueryError, listed, type_name};
 use tonic::Status;
 
 /// The one catalog.
@@ -49,7 +49,7 @@ pub(super) fn schema(command: &Command) -> Result<SchemaRef, Status> {
 ///
 /// # Errors
 /// Where it asks for none that there are.
-pub(super) async fn rows(inner: &Inner, command: Command) -> Result<RecordBatch, Status> {
+pub(super) async fn rows(inner: &Inner, access: &Access, command: Command) -> Result<RecordBatch, Status> {
     Ok(match command {
         Command::CommandGetCatalogs(command) => {
             let mut catalogs = command.into_builder();
@@ -57,7 +57,7 @@ pub(super) async fn rows(inner: &Inner, command: Command) -> Result<RecordBatch,
             catalogs.build().map_err(defect)?
         }
         Command::CommandGetDbSchemas(command) => schemas(command)?,
-        Command::CommandGetTables(command) => tables(inner, command).await?,
+        Command::CommandGetTables(command) => tables(inner, access, command).await?,
         Command::CommandGetTableTypes(command) => {
             let mut types = command.into_builder();
             types.append(TABLE);
@@ -73,7 +73,7 @@ pub(super) async fn rows(inner: &Inner, command: Command) -> Result<RecordBatch,
         }
         Command::CommandGetPrimaryKeys(command) => {
             let ours = is(&command.catalog, CATALOG) && is(&command.db_schema, SCHEMA);
-            let snapshot = inner.shared.database.engine().snapshot();
+            let snapshot = access.snapshot().map_err(|error| status(&error))?;
             let table = snapshot.table(&command.table).filter(|_| ours);
             let schema = table.map(|table| Arc::clone(table.schema()));
             let keys = schema.iter().flat_map(|schema| {
@@ -106,10 +106,10 @@ fn schemas(command: CommandGetDbSchemas) -> Result<RecordBatch, Status> {
 }
 
 /// Tables and views; a view whose query fails is there without columns.
-async fn tables(inner: &Inner, command: CommandGetTables) -> Result<RecordBatch, Status> {
+async fn tables(inner: &Inner, access: &Access, command: CommandGetTables) -> Result<RecordBatch, Status> {
     let with_columns = command.include_schema;
     let mut tables = command.into_builder();
-    let snapshot = inner.shared.database.snapshot().map_err(|error| status(&error))?;
+    let snapshot = access.snapshot().map_err(|error| status(&error))?;
     for table in listed(&snapshot) {
         let schema = table.schema();
         let kind = if schema.view().is_some() { VIEW } else { TABLE };
@@ -117,7 +117,7 @@ async fn tables(inner: &Inner, command: CommandGetTables) -> Result<RecordBatch,
             (false, _) => Schema::empty(),
             (true, None) => described(&marked_schema(schema)),
             (true, Some(_)) => {
-                view_columns(inner, table).await.map_or_else(|_| Schema::empty(), |of| described(&of))
+                view_columns(inner, access, table).await.map_or_else(|_| Schema::empty(), |of| described(&of))
             }
         };
         tables.append(CATALOG, SCHEMA, schema.name(), kind, &columns).map_err(defect)?;
@@ -125,10 +125,11 @@ async fn tables(inner: &Inner, command: CommandGetTables) -> Result<RecordBatch,
     tables.build().map_err(defect)
 }
 
-async fn view_columns(inner: &Inner, view: &TableSnapshot) -> Result<SchemaRef, QueryError> {
+async fn view_columns(inner: &Inner, access: &Access, view: &TableSnapshot) -> Result<SchemaRef, QueryError> {
     let sql = format!("SELECT * FROM \"{}\"", view.schema().name().replace('"', "\"\""));
     let (_, statement) = super::statements::parse(&inner.shared, &sql)?;
-    let described = Conversation::new(&inner.shared).describe(&inner.shared, statement, Vec::new()).await?;
+    let described =
+        Conversation::new(&inner.shared, access).describe(&inner.shared, statement, Vec::new()).await?;
     Ok(described.rows.unwrap_or_else(|| Arc::new(Schema::empty())))
 }
 

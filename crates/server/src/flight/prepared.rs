@@ -13,6 +13,7 @@ use arrow_flight::{IpcMessage, SchemaAsIpc};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 use tickstone_client::protocol::StatementTicket;
+use tickstone_query::Access;
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::{DataType, Field, Schema};
 use tickstone_query::arrow::ipc::writer::IpcWriteOptions;
@@ -22,6 +23,8 @@ use tonic::Status;
 /// A prepared statement.
 #[derive(Debug)]
 pub(super) struct Prepared {
+    /// That of the user who prepared it: nobody else knows of it.
+    access: Access,
     pub(super) text: Arc<str>,
     pub(super) statement: Statement,
     home: Mutex<Home>,
@@ -51,12 +54,12 @@ impl Inner {
     /// Where that is not there any more, and where nobody can tell which transaction of several it is.
     pub(super) fn home(&self, prepared: &Prepared) -> Result<Within, Status> {
         match &*lock(&prepared.home) {
-            Home::Session(handle) => self.within(handle),
+            Home::Session(handle) => self.within(&prepared.access, handle),
             Home::Ended(connection) if self.has_transaction(*connection) => Err(missing(
                 "the transaction of the prepared statement has ended, and it could be of several others",
                 "prepare it again",
             )),
-            Home::Alone | Home::Ended(_) => self.within(&[]),
+            Home::Alone | Home::Ended(_) => self.within(&prepared.access, &[]),
         }
     }
 
@@ -81,14 +84,21 @@ impl Inner {
     }
 
     /// # Errors
-    /// Where there is no such prepared statement.
-    pub(super) fn prepared(&self, handle: &[u8]) -> Result<Used<Prepared>, Status> {
-        self.prepared.get(handle).ok_or_else(|| {
+    /// Where the user has no such prepared statement.
+    pub(super) fn prepared(&self, access: &Access, handle: &[u8]) -> Result<Used<Prepared>, Status> {
+        self.prepared.get(handle).filter(|prepared| prepared.access.is_of(access)).ok_or_else(|| {
             missing(
                 "there is no such prepared statement",
                 "it was closed, or nobody used it for flight_idle_timeout: prepare it again",
             )
         })
+    }
+
+    /// Forgets a prepared statement, where the user has it.
+    pub(super) fn forget_prepared(&self, access: &Access, handle: &[u8]) {
+        if self.prepared(access, handle).is_ok() {
+            self.prepared.forget(handle);
+        }
     }
 
     /// Prepares a statement.
@@ -97,10 +107,11 @@ impl Inner {
     /// Where it could not be run, and where there are too many.
     pub(super) async fn prepare_statement(
         &self,
+        access: &Access,
         request: ActionCreatePreparedStatementRequest,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
         let session = request.transaction_id.unwrap_or_default();
-        let within = self.within(&session)?;
+        let within = self.within(access, &session)?;
         let parsed = parse(&self.shared, &request.query).inspect_err(|_| within.fail());
         let (text, statement) = parsed.map_err(|error| status(&error))?;
         let described = describe(self, &within, &statement).await.map_err(|error| status(&error))?;
@@ -115,8 +126,14 @@ impl Inner {
         let fields = types.into_iter().map(|(name, data_type)| Field::new(name, data_type, true));
         let takes = Schema::new(fields.collect::<Vec<_>>());
         let home = Mutex::new(if session.is_empty() { Home::Alone } else { Home::Session(session) });
-        let prepared =
-            Prepared { text, statement, home, parameters: Mutex::default(), charge: Mutex::default() };
+        let prepared = Prepared {
+            access: access.clone(),
+            text,
+            statement,
+            home,
+            parameters: Mutex::default(),
+            charge: Mutex::default(),
+        };
         let number = self.numbers.next();
         if self.prepared.keep(number, prepared, self.handles_max).is_err() {
             return Err(too_many(self.handles_max, "prepared statements"));
@@ -132,8 +149,13 @@ impl Inner {
     ///
     /// # Errors
     /// Where there is no such statement, and where the rows cannot be read.
-    pub(super) async fn bind(&self, handle: &[u8], rows: Option<Incoming>) -> Result<(), Status> {
-        let prepared = self.prepared(handle)?;
+    pub(super) async fn bind(
+        &self,
+        access: &Access,
+        handle: &[u8],
+        rows: Option<Incoming>,
+    ) -> Result<(), Status> {
+        let prepared = self.prepared(access, handle)?;
         let (batches, charge) = match rows {
             Some(rows) => {
                 let within = self.home(&prepared)?;
@@ -152,14 +174,19 @@ impl Inner {
     ///
     /// # Errors
     /// As [`Self::update`].
-    pub(super) async fn update_prepared(&self, handle: &[u8], rows: Option<Incoming>) -> Result<i64, Status> {
+    pub(super) async fn update_prepared(
+        &self,
+        access: &Access,
+        handle: &[u8],
+        rows: Option<Incoming>,
+    ) -> Result<i64, Status> {
         // A schema without columns is how some clients say that there are no values.
         if let Some(rows) = rows.filter(|rows| !rows.schema().fields().is_empty()) {
-            self.bind(handle, Some(rows)).await?;
+            self.bind(access, handle, Some(rows)).await?;
         }
         let prepared = Bytes::copy_from_slice(handle);
         let ticket = StatementTicket { prepared, ..StatementTicket::default() };
-        let (_, changed) = self.update(Asked::of_ticket(self, &ticket)?).await?;
+        let (_, changed) = self.update(Asked::of_ticket(self, access, &ticket)?).await?;
         Ok(count(changed))
     }
 }

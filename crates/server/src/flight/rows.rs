@@ -122,17 +122,18 @@ fn other_types() -> QueryError {
 /// A statement that can be cancelled by its number, while it runs.
 pub(super) struct Listed {
     inner: Arc<Inner>,
+    user: Option<u32>,
     number: u64,
     cancelled: watch::Receiver<bool>,
 }
 
 impl Listed {
-    /// A statement of this number, 0 for any.
-    pub(super) fn new(inner: &Arc<Inner>, number: u64) -> Self {
+    /// A user's statement of this number, 0 for any.
+    pub(super) fn new(inner: &Arc<Inner>, user: Option<u32>, number: u64) -> Self {
         let number = if number == 0 { inner.number() } else { number };
         let (cancel, cancelled) = watch::channel(false);
-        lock(&inner.running).insert(number, cancel);
-        Self { inner: Arc::clone(inner), number, cancelled }
+        lock(&inner.running).insert((user, number), cancel);
+        Self { inner: Arc::clone(inner), user, number, cancelled }
     }
 
     /// What some work for it gives.
@@ -156,7 +157,7 @@ impl Listed {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        lock(&self.inner.running).remove(&self.number);
+        lock(&self.inner.running).remove(&(self.user, self.number));
     }
 }
 

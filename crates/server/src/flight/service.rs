@@ -1,8 +1,8 @@
 //! The calls of Flight, each handed on to who answers it.
 
 use super::actions::{self, message};
-use super::connection::{Charge, Connection};
-use super::failure::{not_supported, wrong};
+use super::connection::{Caller, Charge};
+use super::failure::{not_supported, status, wrong};
 use super::handles::{Handles, Numbers};
 use super::ingest::Incoming;
 use super::metadata;
@@ -10,6 +10,7 @@ use super::prepared::{Prepared, count, ipc};
 use super::rows::{Messages, Plain, Wire};
 use super::sessions::Session;
 use super::statements::{Asked, info};
+use crate::logins::bearer_of;
 use crate::shared::Shared;
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::sql::{
@@ -27,7 +28,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tickstone_client::protocol::StatementTicket;
 use tickstone_query::arrow::datatypes::Schema;
-use tickstone_query::listed;
+use tickstone_query::{Access, listed};
 use tokio::sync::watch;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
@@ -35,6 +36,9 @@ use tracing::info;
 
 /// The token that who logs in is given. Any is taken, as any name is, until there are users.
 const TOKEN: &str = "Bearer tickstone";
+
+/// What cancels statements, by the numbers of their users and their own.
+type Cancels = HashMap<(Option<u32>, u64), watch::Sender<bool>>;
 
 /// Everything that clients of the port share.
 #[derive(Debug)]
@@ -44,8 +48,8 @@ pub(super) struct Inner {
     pub(super) numbers: Numbers,
     pub(super) sessions: Handles<Session>,
     pub(super) prepared: Handles<Prepared>,
-    /// Statements whose rows are read, by their numbers: what cancels them.
-    pub(super) running: Mutex<HashMap<u64, watch::Sender<bool>>>,
+    /// Statements whose rows are read, by their user and their numbers: what cancels them.
+    pub(super) running: Mutex<Cancels>,
 }
 
 impl Inner {
@@ -109,9 +113,10 @@ impl Flight {
     /// What is told of the rows of a request.
     async fn info(&self, request: Request<FlightDescriptor>) -> Result<FlightInfo, Status> {
         let (inner, plain) = (&self.inner, Plain::of(request.metadata()));
+        let access = Caller::of(&request)?.access;
         let descriptor = request.into_inner();
         match self.asked(&descriptor)? {
-            Wanted::Statement(ticket) => inner.statement_info(ticket, descriptor, plain).await,
+            Wanted::Statement(ticket) => inner.statement_info(&access, ticket, descriptor, plain).await,
             Wanted::Metadata(command) => {
                 let schema = metadata::schema(&command)?;
                 info(&schema, command.into_any().encode_to_vec(), descriptor)
@@ -120,12 +125,13 @@ impl Flight {
     }
 
     /// What is told of the rows of a table by itself.
-    async fn table_info(&self, table: String) -> Result<FlightInfo, Status> {
+    async fn table_info(&self, access: &Access, table: String) -> Result<FlightInfo, Status> {
         let descriptor = FlightDescriptor::new_path(vec![table.clone()]);
-        self.inner.statement_info(all_of(&table), descriptor, Plain::default()).await
+        self.inner.statement_info(access, all_of(&table), descriptor, Plain::default()).await
     }
 
     async fn put(&self, request: Request<Streaming<FlightData>>) -> Result<Bytes, Status> {
+        let access = Caller::of(&request)?.access;
         let charge = request.extensions().get::<Arc<Charge>>().map(Arc::clone);
         let charge = charge.unwrap_or_else(|| Arc::new(Charge::new(&self.inner.shared)));
         let mut messages = request.into_inner();
@@ -134,24 +140,28 @@ impl Flight {
         let descriptor = descriptor.ok_or_else(|| wrong("the first message says no descriptor"))?;
         let rows = Incoming::of(first, messages, charge).await?;
         if let [table] = descriptor.path.as_slice() {
-            return self.update(self.inner.ingest(self.simple_ingest(table), rows).await?);
+            return self.update(self.inner.ingest(&access, self.simple_ingest(table), rows).await?);
         }
         let command: Any = message(&descriptor.cmd)?;
         match command_of(command)? {
             Command::CommandStatementUpdate(command) => {
                 let session = command.transaction_id.unwrap_or_default();
                 let ticket = StatementTicket { sql: command.query, session, ..StatementTicket::default() };
-                let (_, changed) = self.inner.update(Asked::of_ticket(&self.inner, &ticket)?).await?;
+                let (_, changed) =
+                    self.inner.update(Asked::of_ticket(&self.inner, &access, &ticket)?).await?;
                 Ok(updated(count(changed)))
             }
-            Command::CommandStatementIngest(command) => self.update(self.inner.ingest(command, rows).await?),
+            Command::CommandStatementIngest(command) => {
+                self.update(self.inner.ingest(&access, command, rows).await?)
+            }
             Command::CommandPreparedStatementQuery(command) => {
-                self.inner.bind(&command.prepared_statement_handle, rows).await?;
+                self.inner.bind(&access, &command.prepared_statement_handle, rows).await?;
                 let handle = Some(command.prepared_statement_handle);
                 Ok(DoPutPreparedStatementResult { prepared_statement_handle: handle }.encode_to_vec().into())
             }
             Command::CommandPreparedStatementUpdate(command) => {
-                let changed = self.inner.update_prepared(&command.prepared_statement_handle, rows).await?;
+                let changed =
+                    self.inner.update_prepared(&access, &command.prepared_statement_handle, rows).await?;
                 Ok(updated(changed))
             }
             other => Err(not_supported(&format!("putting rows to '{}'", other.type_url()))),
@@ -237,17 +247,23 @@ impl FlightService for Flight {
     type DoActionStream = BoxStream<'static, Result<arrow_flight::Result, Status>>;
     type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
 
-    /// Takes any name and password, in the header or in the messages.
+    /// Takes any name and password where there are no users; where there are some, the header was checked.
     async fn handshake(
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<Self::HandshakeStream>, Status> {
+        let said = request.metadata().get("authorization").cloned();
         let mut messages = request.into_inner();
         let first = messages.message().await?.unwrap_or_default();
         let payload = Bytes::from_static(TOKEN.as_bytes());
         let answer = HandshakeResponse { protocol_version: first.protocol_version, payload };
         let mut response = Response::new(stream::iter([Ok(answer)]).boxed());
-        response.metadata_mut().insert("authorization", MetadataValue::from_static(TOKEN));
+        // What proved the client goes with each of its calls, where there are users.
+        let has_users = self.shared().database.has_users().unwrap_or(true);
+        let said = said.as_ref().filter(|_| has_users).and_then(|said| said.to_str().ok());
+        let token = said.and_then(bearer_of).and_then(|token| token.parse().ok());
+        let token = token.unwrap_or(MetadataValue::from_static(TOKEN));
+        response.metadata_mut().insert("authorization", token);
         Ok(response)
     }
 
@@ -258,12 +274,13 @@ impl FlightService for Flight {
         if !request.get_ref().expression.is_empty() {
             return Err(not_supported("criteria of flights"));
         }
-        let snapshot = self.shared().database.engine().snapshot();
+        let access = Caller::of(&request)?.access;
+        let snapshot = access.snapshot().map_err(|error| status(&error))?;
         let names: Vec<String> = listed(&snapshot).map(|table| table.schema().name().to_string()).collect();
         let flight = self.clone();
         let infos = stream::iter(names).then(move |name| {
-            let flight = flight.clone();
-            async move { flight.table_info(name).await }
+            let (flight, access) = (flight.clone(), access.clone());
+            async move { flight.table_info(&access, name).await }
         });
         Ok(Response::new(infos.boxed()))
     }
@@ -290,11 +307,11 @@ impl FlightService for Flight {
     }
 
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
-        let plain = Plain::of(request.metadata());
+        let (plain, access) = (Plain::of(request.metadata()), Caller::of(&request)?.access);
         let schema = match self.asked(request.get_ref())? {
             Wanted::Statement(ticket) => {
-                let asked = Asked::of_ticket(&self.inner, &ticket)?;
-                let rows = asked.rows(&self.inner).await.map_err(|error| super::failure::status(&error))?;
+                let asked = Asked::of_ticket(&self.inner, &access, &ticket)?;
+                let rows = asked.rows(&self.inner).await.map_err(|error| status(&error))?;
                 rows.map_or_else(|| Arc::new(Schema::empty()), |rows| plain.schema(&rows))
             }
             Wanted::Metadata(command) => metadata::schema(&command)?,
@@ -303,10 +320,10 @@ impl FlightService for Flight {
     }
 
     async fn do_get(&self, request: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
-        let plain = Plain::of(request.metadata());
+        let (plain, access) = (Plain::of(request.metadata()), Caller::of(&request)?.access);
         let wire = match Wanted::of(&request.get_ref().ticket)? {
-            Wanted::Statement(ticket) => self.inner.statement_rows(ticket, plain).await?,
-            Wanted::Metadata(command) => Wire::batch(metadata::rows(&self.inner, command).await?),
+            Wanted::Statement(ticket) => self.inner.statement_rows(&access, ticket, plain).await?,
+            Wanted::Metadata(command) => Wire::batch(metadata::rows(&self.inner, &access, command).await?),
         };
         Ok(Response::new(wire.messages))
     }
@@ -327,8 +344,7 @@ impl FlightService for Flight {
     }
 
     async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
-        let connection = request.extensions().get::<Connection>().map_or(0, |connection| connection.0);
-        let results = self.inner.act(request.get_ref(), connection).await?;
+        let results = self.inner.act(request.get_ref(), &Caller::of(&request)?).await?;
         let results = results.into_iter().map(|body| Ok(arrow_flight::Result { body }));
         Ok(Response::new(stream::iter(results.collect::<Vec<_>>()).boxed()))
     }

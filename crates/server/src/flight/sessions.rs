@@ -1,6 +1,6 @@
 //! Sessions and transactions that clients refer to by a handle, and statements of neither.
 
-use super::connection::Charge;
+use super::connection::{Caller, Charge};
 use super::failure::{missing, status};
 use super::handles::{Used, lock};
 use super::service::Inner;
@@ -10,12 +10,14 @@ use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tickstone_query::dialect::Statement;
-use tickstone_query::{Description, Frame, QueryError, SqlState};
+use tickstone_query::{Access, Description, Frame, QueryError, SqlState};
 use tonic::Status;
 
 /// A session of a client's.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// That of the user who began it: nobody else knows of it.
+    access: Access,
     conversation: Conversation,
     /// What it is where a client began a transaction, not a session.
     transaction: Option<Transaction>,
@@ -191,17 +193,21 @@ impl Inner {
     ///
     /// # Errors
     /// Where there is no such session.
-    pub(super) fn within(&self, handle: &[u8]) -> Result<Within, Status> {
+    pub(super) fn within(&self, access: &Access, handle: &[u8]) -> Result<Within, Status> {
         if handle.is_empty() {
-            return Ok(Within::Alone(Conversation::new(&self.shared)));
+            return Ok(Within::Alone(Conversation::new(&self.shared, access)));
         }
-        self.session(handle).map(Within::Session)
+        self.session(access, handle).map(Within::Session)
+    }
+
+    fn session_of(&self, access: &Access, handle: &[u8]) -> Option<Used<Session>> {
+        self.sessions.get(handle).filter(|session| session.access.is_of(access))
     }
 
     /// # Errors
-    /// Where there is no such session.
-    pub(super) fn session(&self, handle: &[u8]) -> Result<Used<Session>, Status> {
-        self.sessions.get(handle).ok_or_else(|| {
+    /// Where the user has no such session.
+    pub(super) fn session(&self, access: &Access, handle: &[u8]) -> Result<Used<Session>, Status> {
+        self.session_of(access, handle).ok_or_else(|| {
             missing(
                 "there is no such session or transaction",
                 "it has ended, or nobody used it for flight_idle_timeout: begin another",
@@ -213,9 +219,10 @@ impl Inner {
     ///
     /// # Errors
     /// Where there are too many.
-    pub(super) fn begin_session(&self) -> Result<Bytes, Status> {
+    pub(super) fn begin_session(&self, access: &Access) -> Result<Bytes, Status> {
         self.keep(Session {
-            conversation: Conversation::new(&self.shared),
+            access: access.clone(),
+            conversation: Conversation::new(&self.shared, access),
             transaction: None,
             tables: Mutex::default(),
         })
@@ -225,8 +232,9 @@ impl Inner {
     ///
     /// # Errors
     /// Where there are too many.
-    pub(super) async fn begin_transaction(&self, connection: u64) -> Result<Bytes, Status> {
-        let conversation = Conversation::new(&self.shared);
+    pub(super) async fn begin_transaction(&self, caller: &Caller) -> Result<Bytes, Status> {
+        let Caller { access, connection } = caller.clone();
+        let conversation = Conversation::new(&self.shared, &access);
         // Clients that are in a transaction at all times make tables in it.
         conversation.with(|session| session.changes_at_once = true).await;
         let begin = Statement::Begin { read_only: None };
@@ -234,7 +242,7 @@ impl Inner {
         begun.map_err(|error| status(&error))?;
         let is_only = !self.has_transaction(connection);
         let transaction = Some(Transaction { connection, failed: AtomicBool::new(false) });
-        let handle = self.keep(Session { conversation, transaction, tables: Mutex::default() })?;
+        let handle = self.keep(Session { access, conversation, transaction, tables: Mutex::default() })?;
         if is_only {
             self.take_over(connection, &handle);
         }
@@ -264,38 +272,43 @@ impl Inner {
         &self,
         handle: &[u8],
         commit: bool,
-        connection: u64,
+        caller: &Caller,
     ) -> Result<(), Status> {
-        let session = self.sessions.forget(handle);
+        let session = self.session_of(&caller.access, handle);
+        if session.is_some() {
+            self.sessions.forget(handle);
+        }
         let done = match (commit, session) {
             (true, Some(session)) => session.commit(&self.shared).await,
             (false, Some(session)) => session.roll_back(&self.shared).await,
-            (true, None) => return self.session(handle).map(|_| ()),
+            (true, None) => return self.session(&caller.access, handle).map(|_| ()),
             (false, None) => Ok(()),
         };
         done.map_err(|error| status(&error))?;
-        self.leave(handle, connection);
+        self.leave(handle, caller.connection);
         Ok(())
     }
 
     /// Has a transaction take nothing but its end, where there is one.
-    pub(super) fn fail(&self, handle: &[u8]) {
-        if let Some(session) = self.sessions.get(handle) {
+    pub(super) fn fail(&self, access: &Access, handle: &[u8]) {
+        if let Some(session) = self.session_of(access, handle) {
             session.fail();
         }
     }
 
     /// Ends a session; an open transaction is rolled back. One that has ended is none any more, and that is no error.
-    pub(super) fn end_session(&self, handle: &[u8]) {
-        self.sessions.forget(handle);
+    pub(super) fn end_session(&self, access: &Access, handle: &[u8]) {
+        if self.session_of(access, handle).is_some() {
+            self.sessions.forget(handle);
+        }
     }
 
     /// Forgets the tables that only a session sees.
     ///
     /// # Errors
     /// Where there is no such session.
-    pub(super) async fn forget_tables(&self, handle: &[u8]) -> Result<(), Status> {
-        self.session(handle)?.forget_tables().await;
+    pub(super) async fn forget_tables(&self, access: &Access, handle: &[u8]) -> Result<(), Status> {
+        self.session(access, handle)?.forget_tables().await;
         Ok(())
     }
 }

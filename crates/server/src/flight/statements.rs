@@ -21,7 +21,7 @@ use tickstone_query::arrow::datatypes::{Schema, SchemaRef};
 use tickstone_query::arrow::ipc::reader::StreamReader;
 use tickstone_query::dialect::Statement;
 use tickstone_query::import::claims::check_file;
-use tickstone_query::{Description, ParameterValue, Parameters, QueryError};
+use tickstone_query::{Access, Description, ParameterValue, Parameters, QueryError};
 use tonic::Status;
 
 /// A statement that is to be described or run.
@@ -46,15 +46,19 @@ impl Asked {
     ///
     /// # Errors
     /// Where it is no statement, and where its session or prepared statement is not there.
-    pub(super) fn of_ticket(inner: &Inner, ticket: &StatementTicket) -> Result<Self, Status> {
+    pub(super) fn of_ticket(
+        inner: &Inner,
+        access: &Access,
+        ticket: &StatementTicket,
+    ) -> Result<Self, Status> {
         if !ticket.prepared.is_empty() {
-            let prepared = inner.prepared(&ticket.prepared)?;
+            let prepared = inner.prepared(access, &ticket.prepared)?;
             let within = inner.home(&prepared)?;
             let parameters = lock(&prepared.parameters).clone();
             let (text, statement) = (Arc::clone(&prepared.text), prepared.statement.clone());
             return Ok(Self { text, statement, within, parameters });
         }
-        let within = inner.within(&ticket.session)?;
+        let within = inner.within(access, &ticket.session)?;
         let parsed = parse(&inner.shared, &ticket.sql).inspect_err(|_| within.fail());
         let (text, statement) = parsed.map_err(|error| status(&error))?;
         let parameters = match ticket.parameters.is_empty() {
@@ -103,7 +107,7 @@ fn batches_of(bytes: &Bytes) -> Result<Vec<RecordBatch>, Status> {
     let unread = |error: tickstone_query::arrow::error::ArrowError| {
         wrong(format!("the parameters are no Arrow stream: {error}"))
     };
-    check_file(&mut Cursor::new(bytes)).map_err(unread)?;
+    check_file(&mut Cursor::new(bytes), false).map_err(unread)?;
     let reader = StreamReader::try_new(bytes.as_ref(), None).map_err(unread)?;
     reader.collect::<Result<_, _>>().map_err(unread)
 }
@@ -115,11 +119,12 @@ impl Inner {
     /// Where it cannot be run.
     pub(super) async fn statement_info(
         &self,
+        access: &Access,
         mut ticket: StatementTicket,
         descriptor: FlightDescriptor,
         plain: Plain,
     ) -> Result<FlightInfo, Status> {
-        let asked = Asked::of_ticket(self, &ticket)?;
+        let asked = Asked::of_ticket(self, access, &ticket)?;
         let rows = asked.rows(self).await.map_err(|error| status(&error))?;
         let schema = match rows {
             Some(schema) => plain.schema(&schema),
@@ -141,13 +146,14 @@ impl Inner {
     /// Where it fails before its first row.
     pub(super) async fn statement_rows(
         self: &Arc<Self>,
+        access: &Access,
         ticket: StatementTicket,
         plain: Plain,
     ) -> Result<Wire, Status> {
         if ticket.done {
             return Ok(Wire::done(&Head { tag: Some(String::new()), ..Head::default() }));
         }
-        let asked = Asked::of_ticket(self, &ticket)?;
+        let asked = Asked::of_ticket(self, access, &ticket)?;
         let gives_rows = match &asked.statement {
             Statement::Execute { .. } => asked.rows(self).await.map_err(|error| status(&error))?.is_some(),
             other => other.gives_rows(),
@@ -163,7 +169,7 @@ impl Inner {
         let mut bound = Bound::new(asked.statement, asked.parameters);
         let first = bound.next().inspect_err(|_| asked.within.fail()).map_err(|error| status(&error))?;
         let first = first.ok_or_else(|| wrong("the parameters have no row to run the statement for"))?;
-        let mut listed = Listed::new(self, ticket.number);
+        let mut listed = Listed::new(self, access.owner(), ticket.number);
         let run = listed.unless_cancelled(asked.within.run(self, &asked.text, first)).await;
         match run.inspect_err(|_| asked.within.fail()).map_err(|error| status(&error))? {
             Answer::Rows(rows) => {

@@ -8,6 +8,7 @@ use super::statements::Asked;
 use crate::parameters::Bound;
 use crate::statement::Answer;
 use sqlparser::ast::{self, Expr, SetExpr, TableObject, Value};
+use tickstone_model::Rights;
 use tickstone_query::QueryError;
 use tickstone_query::append::{AppendRequest, Appender, append};
 use tickstone_query::arrow::array::RecordBatch;
@@ -82,13 +83,13 @@ impl Inner {
     async fn append_of(&self, asked: &Asked, batches: &[RecordBatch]) -> Option<(String, Vec<RecordBatch>)> {
         let (table, columns) = plain_insert(&asked.statement)?;
         let table = asked.within.conversation().with(|session| session.stored_name(&table)).await;
-        let there = self.shared.database.engine().snapshot();
-        let there = there.table(&table)?.schema();
+        let access = asked.within.conversation().with(|session| session.access()).await;
+        let there = access.table(Rights::INSERT, &table).ok()??;
         let all = || there.columns().iter().map(|column| column.name.clone()).collect();
         let columns: Vec<String> = columns.unwrap_or_else(all);
         let named = batches.iter().map(|batch| columns_named(batch, &columns)).collect::<Option<Vec<_>>>()?;
         // Where they do not fit as they are, they may as values of an INSERT.
-        Appender::to_table(&self.shared.database, &table, &named.first()?.schema()).ok()?;
+        Appender::to_table(&access, &table, &named.first()?.schema()).ok()?;
         Some((there.name().to_string(), named))
     }
 
@@ -106,10 +107,14 @@ impl Inner {
                     .await?
             }
             _ => {
-                let database = self.shared.database.clone();
-                let append = move |_: &mut tickstone_query::Session| {
+                let append = move |session: &mut tickstone_query::Session| {
                     let Some(schema) = batches.first().map(RecordBatch::schema) else { return Ok(0) };
-                    append(&database, &AppendRequest::new(table), &schema, batches.into_iter().map(Ok))
+                    append(
+                        &session.access(),
+                        &AppendRequest::new(table),
+                        &schema,
+                        batches.into_iter().map(Ok),
+                    )
                 };
                 within.conversation().blocking(&self.shared, append).await?
             }
@@ -128,7 +133,7 @@ pub(super) fn add(
     batches: &[RecordBatch],
 ) -> Result<u64, QueryError> {
     let Some(first) = batches.first() else { return Ok(0) };
-    let mut appender = Appender::to_table(session.database(), table, &first.schema())?;
+    let mut appender = Appender::to_table(&session.access(), table, &first.schema())?;
     let cast = batches.iter().map(|batch| appender.cast_owned(batch)).collect::<Result<Vec<_>, _>>()?;
     cast.iter().try_for_each(|batch| session.append(table, batch))?;
     Ok(cast.iter().map(|batch| batch.num_rows() as u64).sum())

@@ -5,9 +5,10 @@
 //! `accept_partial=true` has the good lines stored, and is told of the bad ones.
 
 use super::{Lines, Read, now};
-use crate::http::{bad_request, json, unpacked};
+use crate::http::{bad_request, json, status_of, unpacked};
 use crate::metrics::Counter;
 use crate::shared::Shared;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -15,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tickstone_query::{ErrorKind, QueryError};
+use tickstone_query::{Access, QueryError};
 use tickstone_wire::ilp::{BadLine, Precision};
 
 /// Whose answers a client reads.
@@ -32,25 +33,28 @@ type Words = Query<HashMap<String, String>>;
 /// `/write` and `/api/v2/write`.
 pub(crate) async fn write(
     State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
     Query(words): Words,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    stored(shared, &words, &headers, body, Dialect::Message).await
+    stored(shared, access, &words, &headers, body, Dialect::Message).await
 }
 
 /// `/api/v3/write_lp`.
 pub(crate) async fn write_lp(
     State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
     Query(words): Words,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    stored(shared, &words, &headers, body, Dialect::List).await
+    stored(shared, access, &words, &headers, body, Dialect::List).await
 }
 
 async fn stored(
     shared: Arc<Shared>,
+    access: Access,
     words: &HashMap<String, String>,
     headers: &HeaderMap,
     body: Body,
@@ -84,7 +88,7 @@ async fn stored(
     let lines = Lines { bytes, precision, now: now(), accept_partial };
     let (database, making) = (shared.database.clone(), shared.making());
     let done = tokio::task::spawn_blocking(move || {
-        let stored = lines.store(database.engine(), making);
+        let stored = lines.store(&access, database.engine(), making);
         stored.map(|(rows, read)| (rows, read, lines))
     });
     match done.await {
@@ -130,18 +134,14 @@ fn of_lines(read: &Read, lines: &Lines) -> Response {
 }
 
 fn of_error(dialect: Dialect, error: &QueryError) -> Response {
-    let status = match error.kind {
-        ErrorKind::FixRequest => StatusCode::BAD_REQUEST,
-        ErrorKind::Retry => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorKind::FreeSpace => StatusCode::INSUFFICIENT_STORAGE,
-        ErrorKind::Report => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    told(dialect, status, &error.to_string())
+    told(dialect, status_of(error), &error.to_string())
 }
 
 fn told(dialect: Dialect, status: StatusCode, what: &str) -> Response {
     let code = match status {
         StatusCode::BAD_REQUEST => "invalid",
+        StatusCode::FORBIDDEN => "forbidden",
+        StatusCode::UNAUTHORIZED => "unauthorized",
         StatusCode::PAYLOAD_TOO_LARGE => "request too large",
         StatusCode::SERVICE_UNAVAILABLE => "unavailable",
         StatusCode::INSUFFICIENT_STORAGE => "insufficient storage",

@@ -9,11 +9,12 @@
 //! what it is then.
 
 pub(crate) mod http;
+mod proof;
 pub(crate) mod tcp;
 
 use crate::ingest::{self, Making, NotStored, READS_MAX};
 use tickstone_engine::Engine;
-use tickstone_query::{ErrorKind, QueryError};
+use tickstone_query::{Access, ErrorKind, QueryError};
 use tickstone_wire::ilp::{BadLine, Parser, Precision};
 use tickstone_wire::{Fault, TableRows};
 
@@ -77,13 +78,18 @@ impl Lines {
     ///
     /// # Errors
     /// Where they cannot be stored; no row was then.
-    pub(crate) fn store(&self, engine: &Engine, making: Making) -> Result<(u64, Read), QueryError> {
+    pub(crate) fn store(
+        &self,
+        access: &Access,
+        engine: &Engine,
+        making: Making,
+    ) -> Result<(u64, Read), QueryError> {
         for _ in 0..READS_MAX {
             let read = self.read(engine);
             if read.bad_lines > 0 && !self.accept_partial {
                 return Ok((0, read));
             }
-            match ingest::store(engine, &read.rows, making, None) {
+            match ingest::store(access, engine, &read.rows, making, None) {
                 Ok(rows) => return Ok((rows, read)),
                 Err(NotStored::Changed) => {}
                 Err(NotStored::Refused(error)) => return Err(error),

@@ -7,7 +7,7 @@
 //! A line that is bad ends the connection: what stands before it is stored, the log quotes it. So does a commit that
 //! fails: the log says why and how many rows were lost.
 
-use super::{Lines, now, unsettled};
+use super::{Lines, now, proof, unsettled};
 use crate::connection::{LAST_BYTES, LAST_PATIENCE};
 use crate::ingest::{self, Making, NotStored, READS_MAX};
 use crate::metrics::Counter;
@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::Engine;
-use tickstone_query::QueryError;
+use tickstone_query::{Access, QueryError};
 use tickstone_wire::TableRows;
 use tickstone_wire::ilp::{BadLine, Parser, Precision};
 use tokio::io::AsyncReadExt;
@@ -57,6 +57,7 @@ enum Refused {
 
 struct Connection {
     shared: Arc<Shared>,
+    access: Access,
     peer: SocketAddr,
     making: Making,
     parser: Parser,
@@ -92,11 +93,20 @@ pub(crate) async fn serve(
     mut stopping: watch::Receiver<bool>,
 ) {
     let settings = &shared.settings;
+    let (access, bytes) = match proof::access(&shared, &mut stream, peer).await {
+        Ok(proved) => proved,
+        Err(why) => {
+            shared.metrics.add(Counter::LoginsRefused, 1);
+            warn!(%peer, "line protocol: {why}; the connection is closed");
+            return;
+        }
+    };
     let mut connection = Connection {
+        access,
         making: shared.making(),
         peer,
         parser: Parser::new(Precision::default()),
-        bytes: Vec::new(),
+        bytes,
         parsed: 0,
         now: now(),
         spare: Vec::new(),
@@ -115,6 +125,10 @@ pub(crate) async fn serve(
 
 impl Connection {
     async fn run(&mut self, stream: &mut Transport, stopping: &mut watch::Receiver<bool>) -> &'static str {
+        // Lines may have come with what proves who sends them.
+        if !self.parse() {
+            return "a bad line";
+        }
         loop {
             let next = match self.next(stream, stopping).await {
                 Ok(next) => next,
@@ -248,8 +262,8 @@ impl Connection {
         self.parsed = 0;
         self.begun = Instant::now();
         let batch = Batch { bytes, rows, now: self.now };
-        let (database, making) = (self.shared.database.clone(), self.making);
-        let store = move || store(database.engine(), batch, making);
+        let (database, access, making) = (self.shared.database.clone(), self.access.clone(), self.making);
+        let store = move || store(&access, database.engine(), batch, making);
         self.under_way = Some(tokio::task::spawn_blocking(store));
     }
 
@@ -313,11 +327,11 @@ fn quoted(line: &[u8]) -> String {
 }
 
 /// Stores a batch; where a table is not any more what the rows were read for, they are read anew.
-fn store(engine: &Engine, mut batch: Batch, making: Making) -> Committed {
+fn store(access: &Access, engine: &Engine, mut batch: Batch, making: Making) -> Committed {
     let mut bad = None;
     for _ in 0..READS_MAX {
         let rows = batch.rows.iter().map(|rows| rows.rows).sum();
-        match ingest::store(engine, &batch.rows, making, None) {
+        match ingest::store(access, engine, &batch.rows, making, None) {
             Ok(rows) => {
                 return Committed { bytes: batch.bytes, rows, refused: bad.map(Refused::Line) };
             }

@@ -7,6 +7,7 @@ use super::rpc::{Failure, Fault};
 use super::{answers, calls, cancelled, no_json, rpc, version};
 use crate::http::{json as answer, unpacked};
 use crate::shared::Shared;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
@@ -14,6 +15,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
+use tickstone_query::Access;
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
@@ -24,7 +26,12 @@ const NAME: &str = "mcp-name";
 const SESSION_BYTES_MAX: usize = 128;
 
 /// POST `/mcp`.
-pub(crate) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
+pub(crate) async fn post(
+    State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     if let Err((status, what)) = acceptable(&headers) {
         return answer(status, &json!({ "error": what }));
     }
@@ -44,8 +51,10 @@ pub(crate) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, 
     let begins = value.get("method").is_some_and(|method| method == "initialize");
     let is_request = id.is_some() && value.get("method").is_some();
     let is_stateless = text(&headers, VERSION) == Some(version::STATELESS);
-    let session = text(&headers, SESSION).filter(|name| name.len() <= SESSION_BYTES_MAX);
-    let said = match answers(&shared, session.filter(|_| !is_stateless), value).await {
+    let session = text(&headers, SESSION).filter(|name| name.len() <= SESSION_BYTES_MAX && !is_stateless);
+    // Nobody cancels the request of another user, whatever name of a session they give.
+    let session = session.map(|name| format!("{}\0{name}", access.user().unwrap_or_default()));
+    let said = match answers(&shared, &access, session.as_deref(), value).await {
         Some(said) => said,
         None if is_request => cancelled(&id.unwrap_or_default()),
         None => return StatusCode::ACCEPTED.into_response(),

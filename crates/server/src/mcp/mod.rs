@@ -25,7 +25,7 @@ use calls::Ended;
 use rpc::{Failure, Fault, Message, Request};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use tickstone_query::Database;
+use tickstone_query::{Access, Database};
 use version::{Era, Freshness};
 
 pub(crate) use calls::Calls;
@@ -46,14 +46,16 @@ const ONLY_SESSION: &str = "";
 #[derive(Debug)]
 pub struct Service {
     shared: Arc<Shared>,
+    access: Access,
 }
 
 impl Service {
-    /// One over a database, for one client.
+    /// One over a database, for one client, who may do what the owner of its files may.
     pub fn new(database: Database, settings: Settings) -> Self {
         database.show_settings(settings.shown());
         database.allow_files(settings.allowed_files());
-        Self { shared: Arc::new(Shared::new(database, settings, true, None)) }
+        let access = Access::of_owner(&database);
+        Self { shared: Arc::new(Shared::new(database, settings, true, None)), access }
     }
 
     /// The longest message that is read, in bytes.
@@ -68,7 +70,7 @@ impl Service {
             Ok(value) => value,
             Err(error) => return Some(no_json(&error).to_string()),
         };
-        answers(&self.shared, Some(ONLY_SESSION), value).await.map(|answer| answer.to_string())
+        answers(&self.shared, &self.access, Some(ONLY_SESSION), value).await.map(|answer| answer.to_string())
     }
 
     /// The answer to a message that was not read because of its length.
@@ -86,20 +88,25 @@ fn no_json(error: &serde_json::Error) -> Value {
 
 /// The answer to a message, or those to several in an array (2025-03-26), one after the other. Requests of no session
 /// cannot be cancelled by a message.
-async fn answers(shared: &Arc<Shared>, session: Option<&str>, value: Value) -> Option<Value> {
-    let Value::Array(messages) = value else { return answer(shared, session, value).await };
+async fn answers(
+    shared: &Arc<Shared>,
+    access: &Access,
+    session: Option<&str>,
+    value: Value,
+) -> Option<Value> {
+    let Value::Array(messages) = value else { return answer(shared, access, session, value).await };
     if messages.is_empty() {
         let failure = Failure::new(Fault::NoRequest, "there is no message in the array");
         return Some(rpc::answer(&Value::Null, Err(failure)));
     }
     let mut all = Vec::new();
     for message in messages {
-        all.extend(answer(shared, session, message).await);
+        all.extend(answer(shared, access, session, message).await);
     }
     (!all.is_empty()).then_some(Value::Array(all))
 }
 
-async fn answer(shared: &Arc<Shared>, session: Option<&str>, value: Value) -> Option<Value> {
+async fn answer(shared: &Arc<Shared>, access: &Access, session: Option<&str>, value: Value) -> Option<Value> {
     let request = match Message::of(value) {
         Ok(Message::Request(request)) => request,
         Ok(Message::Notification { method, params }) => {
@@ -113,7 +120,7 @@ async fn answer(shared: &Arc<Shared>, session: Option<&str>, value: Value) -> Op
         Ok(Message::Answer) => return None,
         Err((id, failure)) => return Some(rpc::answer(&id, Err(failure))),
     };
-    let task = carry_out(shared, &request);
+    let task = carry_out(shared, access, &request);
     let Some(session) = session else { return Some(rpc::answer(&request.id, task.await)) };
     match shared.mcp_calls.run(session, &request.id, task).await {
         Ended::Done(outcome) => Some(rpc::answer(&request.id, outcome)),
@@ -130,7 +137,7 @@ fn cancelled(id: &Value) -> Value {
     rpc::answer(id, Err(Failure::new(Fault::Cancelled, "the request was cancelled")))
 }
 
-async fn carry_out(shared: &Arc<Shared>, request: &Request) -> Result<Value, Failure> {
+async fn carry_out(shared: &Arc<Shared>, access: &Access, request: &Request) -> Result<Value, Failure> {
     let era = Era::of(request)?;
     let params = &request.params;
     let (result, freshness) = match (era, request.method.as_str()) {
@@ -138,10 +145,10 @@ async fn carry_out(shared: &Arc<Shared>, request: &Request) -> Result<Value, Fai
         (Era::Handshake, "ping") => (json!({}), Freshness::Once),
         (Era::Stateless, "server/discover") => (discovered(), Freshness::Lasting),
         (_, "tools/list") => (only_page(params, tools::list())?, Freshness::Lasting),
-        (_, "tools/call") => (tools::call(shared, params).await?, Freshness::Once),
+        (_, "tools/call") => (tools::call(shared, access, params).await?, Freshness::Once),
         (_, "resources/list") => (only_page(params, resources::list())?, Freshness::Lasting),
         (_, "resources/templates/list") => (only_page(params, resources::templates())?, Freshness::Lasting),
-        (_, "resources/read") => (resources::read(shared, era, params).await?, Freshness::Changing),
+        (_, "resources/read") => (resources::read(shared, access, era, params).await?, Freshness::Changing),
         (_, method) => {
             let what = format!("there is no method '{method}'");
             return Err(Failure::new(Fault::NoSuchMethod, what));

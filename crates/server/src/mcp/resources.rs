@@ -6,8 +6,7 @@ use super::tools::{ddl, snapshot};
 use super::version::Era;
 use crate::shared::Shared;
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
-use tickstone_query::listed;
+use tickstone_query::{Access, listed};
 
 const SCHEMA: &str = "tickstone://schema";
 const DOCS: &str = "tickstone://docs/";
@@ -49,7 +48,8 @@ pub(super) fn templates() -> Value {
 /// # Errors
 /// Where there is no such resource, or the tables cannot be read.
 pub(super) async fn read(
-    shared: &Arc<Shared>,
+    shared: &Shared,
+    access: &Access,
     era: Era,
     params: &Map<String, Value>,
 ) -> Result<Value, Failure> {
@@ -58,7 +58,7 @@ pub(super) async fn read(
     };
     let (kind, text) = match uri.strip_prefix(DOCS) {
         Some(name) => (MARKDOWN, Page::named(name).map(|page| page.text.to_string())),
-        None => (SQL, schema(shared, uri).await?),
+        None => (SQL, schema(shared, access, uri).await?),
     };
     match text {
         Some(text) => Ok(json!({ "contents": [{ "uri": uri, "mimeType": kind, "text": text }] })),
@@ -73,7 +73,7 @@ pub(super) async fn read(
 }
 
 /// The statements of all tables, or of one; `None` where there is none of the name.
-async fn schema(shared: &Arc<Shared>, uri: &str) -> Result<Option<String>, Failure> {
+async fn schema(shared: &Shared, access: &Access, uri: &str) -> Result<Option<String>, Failure> {
     let wanted = match uri.strip_prefix(SCHEMA) {
         Some("") => None,
         Some(rest) => match rest.strip_prefix('/').and_then(unescaped) {
@@ -82,7 +82,7 @@ async fn schema(shared: &Arc<Shared>, uri: &str) -> Result<Option<String>, Failu
         },
         None => return Ok(None),
     };
-    let snapshot = snapshot(shared).await;
+    let snapshot = snapshot(shared, access).await;
     let snapshot = snapshot.map_err(|error| Failure::new(Fault::Unread, error.to_string()))?;
     if let Some(name) = wanted {
         return Ok(snapshot.table(&name).map(|table| format!("{};\n", ddl::statement(table.schema()))));

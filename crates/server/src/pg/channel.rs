@@ -1,13 +1,15 @@
 //! The socket of a connection: messages in, bytes out.
 
 use super::shape;
+use crate::tls::Handshake;
 use crate::transport::Transport;
 use bytes::{Buf, BytesMut};
 use pgwire::messages::{DecodeContext, Message, PgWireFrontendMessage};
 use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio_rustls::TlsAcceptor;
 
 /// Bytes that are gathered before they are sent.
 pub(super) const SEND_BYTES: usize = 64 << 10;
@@ -47,15 +49,30 @@ impl Channel {
     /// # Errors
     /// Where the handshake fails, and where bytes came before it: whoever sits between client and server would have them
     /// taken for the client's (CVE-2021-23222).
-    pub(super) async fn encrypted(self, acceptor: TlsAcceptor) -> io::Result<Self> {
+    pub(super) async fn encrypted(self, handshake: Handshake) -> io::Result<Self> {
         if !self.input.is_empty() {
             return Err(invalid("bytes came between the request for TLS and its handshake".to_string()));
         }
-        Ok(Self { stream: self.stream.encrypt(acceptor).await?, ..self })
+        Ok(Self { stream: self.stream.encrypt(handshake).await?, ..self })
+    }
+
+    /// The address of the client; none that is known where it went.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        self.stream.tcp().peer_addr().ok().map(|address| address.ip())
     }
 
     pub(super) fn is_encrypted(&self) -> bool {
         self.stream.is_encrypted()
+    }
+
+    /// As [`Transport::end_point`].
+    pub(super) fn end_point(&self) -> Option<Arc<[u8]>> {
+        self.stream.end_point()
+    }
+
+    /// As [`Transport::certified`].
+    pub(super) fn certified(&self) -> Option<Arc<str>> {
+        self.stream.certified()
     }
 
     /// Reads more; whether there was any.

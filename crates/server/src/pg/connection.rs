@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use tickstone_query::{QueryError, Session};
+use tickstone_query::{Access, QueryError, Session};
 use tokio::sync::watch;
 
 /// What ends a piece of work.
@@ -81,6 +81,8 @@ pub(super) struct Connection {
     /// The channels it listens to.
     pub(super) listening: Listening,
     pub(super) stopping: watch::Receiver<bool>,
+    /// What its user may do.
+    pub(super) access: Access,
     /// Whether messages are passed over up to the next Sync.
     passing_over: bool,
 }
@@ -91,12 +93,14 @@ impl Connection {
         channel: Channel,
         guc: Guc,
         (registered, client): (Registered, Arc<Client>),
+        access: Access,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         Self {
             shared: Arc::clone(shared),
             channel,
-            conversation: Conversation::of_connection(shared),
+            conversation: Conversation::of_connection(shared, &access),
+            access,
             guc,
             registered,
             client,

@@ -6,17 +6,18 @@ use super::copy::{Filler, Writer};
 use super::error::{Fault, PROTOCOL_VIOLATION};
 use super::execute::{CopyIn, CopyOut};
 use super::values::Canonical;
-use crate::ingest;
 use crate::metrics::Counter;
+use crate::shared::Shared;
 use pgwire::messages::PgWireFrontendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use std::io;
 use std::sync::Arc;
+use tickstone_model::Rights;
 use tickstone_query::append::{AppendRequest, Appender, append};
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::SchemaRef;
 use tickstone_query::arrow::error::ArrowError;
-use tickstone_query::{Database, QueryError};
+use tickstone_query::{Access, QueryError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -33,12 +34,11 @@ struct Load {
 }
 
 impl Load {
-    fn begin(database: &Database, table: &str, schema: &SchemaRef) -> Self {
+    fn begin(shared: &Shared, access: &Access, table: &str, schema: &SchemaRef) -> Self {
         let (send, mut receive) = mpsc::channel::<Piece>(BATCHES_WAITING);
-        let (database, schema) = (database.clone(), Arc::clone(schema));
+        let (access, schema) = (access.clone(), Arc::clone(schema));
         let request = AppendRequest::new(table);
-        let runtime = database.runtime().handle().clone();
-        let stored = runtime.spawn_blocking(move || {
+        let stored = shared.database.runtime().spawn_blocking(move || {
             let mut ended = false;
             let batches = std::iter::from_fn(|| match receive.blocking_recv() {
                 _ if ended => None,
@@ -49,7 +49,7 @@ impl Load {
                     Some(Err(ArrowError::ExternalError("the rows were broken off".into())))
                 }
             });
-            append(&database, &request, &schema, batches)
+            append(&access, &request, &schema, batches)
         });
         Self { send, stored }
     }
@@ -89,8 +89,8 @@ impl Connection {
     /// Where a row is none or does not fit, the client breaks off, or the rows cannot be stored; none is then.
     pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Result<String, Stop> {
         let CopyIn { table, columns, format } = copy;
-        let database = self.shared.database.clone();
-        let found = ingest::find(database.engine(), &table);
+        let refused = |error: QueryError| Stop::from(Fault::new(error.sql_state().code(), error.to_string()));
+        let found = self.access.table(Rights::INSERT, &table).map_err(refused)?;
         let missing = || {
             Fault::new("42P01", format!("table '{table}' does not exist"))
                 .hint("SHOW TABLES lists the tables")
@@ -98,7 +98,7 @@ impl Connection {
         let found = found.filter(|found| found.view().is_none()).ok_or_else(missing)?;
         let code = format.code();
         let mut filler = Filler::new(&found, &columns, format)?;
-        let appender = Appender::to_table(&database, found.name(), filler.schema())?;
+        let appender = Appender::to_table(&self.access, found.name(), filler.schema())?;
         let count = filler.schema().fields().len();
         let fields = i16::try_from(count).unwrap_or(i16::MAX);
         let overall = i8::try_from(code).unwrap_or(0);
@@ -106,7 +106,7 @@ impl Connection {
         self.channel.send().await?;
         let mut target = match self.status {
             Status::Open => Target::Transaction(Box::new(appender), 0),
-            _ => Target::Load(Load::begin(&database, found.name(), filler.schema())),
+            _ => Target::Load(Load::begin(&self.shared, &self.access, found.name(), filler.schema())),
         };
         loop {
             let message = match self.channel.next().await? {

@@ -195,7 +195,7 @@ impl Connection {
 
     /// What IF EXISTS and IF NOT EXISTS pass over.
     async fn what_is_there(&self, statement: &Statement) -> Vec<(&'static str, Fault)> {
-        let snapshot = self.shared.database.engine().snapshot();
+        let snapshot = self.access.snapshot().unwrap_or_default();
         let is_there = |name: &str| snapshot.table(name).is_some();
         let own = match statement {
             Statement::DropTable { names, .. } => names.as_slice(),

@@ -50,7 +50,7 @@ impl Connection {
         let goes_in = match statement {
             Statement::Set { .. } | Statement::Prepare { .. } | Statement::Deallocate { .. } => true,
             Statement::Query(query) => {
-                let snapshot = self.shared.database.engine().snapshot();
+                let snapshot = self.access.snapshot().unwrap_or_default();
                 let mut reads = Reads { snapshot: &snapshot, inserted_into: &self.inserted_into };
                 dialect::walk_statement(query, &mut reads).is_continue()
             }

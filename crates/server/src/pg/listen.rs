@@ -13,8 +13,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use pgwire::messages::response::NotificationResponse;
 use std::pin::Pin;
 use std::sync::Arc;
-use tickstone_query::QueryError;
 use tickstone_query::arrow::array::RecordBatch;
+use tickstone_query::{Access, QueryError};
 use tokio::sync::oneshot;
 
 /// Bytes of a payload: clients of PostgreSQL know it to be shorter than 8,000.
@@ -101,7 +101,12 @@ impl Listening {
         }
     }
 
-    async fn begin(&mut self, shared: &Arc<Shared>, channel: &str) -> Result<(), QueryError> {
+    async fn begin(
+        &mut self,
+        shared: &Arc<Shared>,
+        access: &Access,
+        channel: &str,
+    ) -> Result<(), QueryError> {
         if self.channels.iter().any(|(known, ..)| known == channel) {
             return Ok(());
         }
@@ -112,7 +117,7 @@ impl Listening {
         }
         let text = format!("SUBSCRIBE TO \"{}\"", channel.replace('"', "\"\""));
         let (text, statement) = statement::one(shared.database.parse_with_texts(&text)?)?;
-        let conversation = Conversation::of_connection(shared);
+        let conversation = Conversation::of_connection(shared, access);
         if let Answer::Rows(rows) = conversation.run(shared, text, statement, None).await? {
             self.begun += 1;
             let form = Form::new(Format::Json, &rows.schema);
@@ -134,7 +139,7 @@ impl Connection {
     /// LISTEN.
     pub(super) async fn listen(&mut self, channel: &str, sql: &str) -> Result<(), Stop> {
         let shared = Arc::clone(&self.shared);
-        self.listening.begin(&shared, channel).await.map_err(|error| {
+        self.listening.begin(&shared, &self.access, channel).await.map_err(|error| {
             let hint = "a channel is the name of a table: its changes are the notifications";
             let error = if error.hint.is_some() { error } else { error.hint(hint) };
             Fault::of(error, sql).into()

@@ -28,6 +28,7 @@ mod listen;
 mod parameters;
 mod portal;
 mod savepoints;
+mod scram;
 mod settings;
 mod shape;
 mod simple;
@@ -69,8 +70,8 @@ pub(crate) async fn serve(
     };
     let ended = match begun {
         Ok(Begun::Session(session)) => {
-            let (channel, guc, registered, client) = *session;
-            Connection::new(&shared, channel, guc, (registered, client), stopping).serve().await
+            let (channel, guc, registered, client, access) = *session;
+            Connection::new(&shared, channel, guc, (registered, client), access, stopping).serve().await
         }
         Ok(Begun::Over) => Ok(()),
         Err(error) => Err(error),

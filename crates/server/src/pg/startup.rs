@@ -4,6 +4,8 @@ use super::catalog::Client;
 use super::channel::Channel;
 use super::error::{Fault, PROTOCOL_VIOLATION};
 use super::guc::Guc;
+use super::scram::{self, Exchange};
+use crate::logins::{access_by_certificate, is_user, tell_login};
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::tls::Inside;
@@ -14,6 +16,8 @@ use pgwire::messages::startup::{
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tickstone_query::audit::Origin;
+use tickstone_query::{Access, QueryError, SqlState};
 
 const CANCEL: i32 = 80_877_102;
 const TLS: i32 = 80_877_103;
@@ -25,7 +29,7 @@ const STARTUP_BYTES_MAX: usize = 10_000;
 /// How a connection begins.
 pub(super) enum Begun {
     /// As a session with these settings.
-    Session(Box<(Channel, Guc, super::cancel::Registered, Arc<Client>)>),
+    Session(Box<(Channel, Guc, super::cancel::Registered, Arc<Client>, Access)>),
     /// As nothing more: it cancelled another, or went.
     Over,
 }
@@ -47,7 +51,7 @@ pub(super) async fn begin(
                 channel.out.extend_from_slice(b"S");
                 channel.send().await?;
                 if let Some(tls) = &shared.tls {
-                    let encrypted = channel.encrypted(tls.acceptor(Inside::Postgres)).await;
+                    let encrypted = channel.encrypted(tls.handshake(Inside::Postgres)).await;
                     let made = if encrypted.is_ok() { Counter::TlsConnections } else { Counter::TlsRefused };
                     shared.metrics.add(made, 1);
                     channel = encrypted?;
@@ -144,14 +148,119 @@ async fn session(
             return Ok(Begun::Over);
         }
     };
+    let access = match access_of(&mut channel, shared, &user).await? {
+        Ok(access) => access,
+        Err(Some(fault)) => {
+            refuse(&mut channel, fault).await?;
+            return Ok(Begun::Over);
+        }
+        Err(None) => return Ok(Begun::Over),
+    };
+    let user = access.user().map_or(user, str::to_string);
     let registered = shared.cancels.register();
     channel.put(&Authentication::Ok);
     for (name, value) in guc.told() {
         channel.put(&ParameterStatus::new(name.to_string(), value.to_string()));
     }
     channel.put(&BackendKeyData::new(registered.number, SecretKey::I32(registered.key)));
-    let client = Arc::new(Client::new(user, database, registered.number));
-    Ok(Begun::Session(Box::new((channel, guc, registered, client))))
+    let client = Arc::new(Client::new(user, database, registered.number, access.clone()));
+    Ok(Begun::Session(Box::new((channel, guc, registered, client, access))))
+}
+
+/// Has a client prove that it is the user it says, by its certificate or by SCRAM; anybody is served where there are no
+/// users. What to tell it where it does not, or nothing where it went.
+///
+/// # Errors
+/// Where the connection breaks.
+async fn access_of(
+    channel: &mut Channel,
+    shared: &Shared,
+    user: &str,
+) -> io::Result<Result<Access, Option<Fault>>> {
+    let told = |error: &QueryError| Some(Fault::new(error.sql_state().code(), error.to_string()));
+    let from = channel.peer();
+    let origin = Origin { protocol: "postgresql", address: from };
+    let verifier = match shared.database.has_users() {
+        Ok(false) => return Ok(Ok(Access::of_nobody(&shared.database).from(origin))),
+        Ok(true) if channel.certified().is_some_and(|name| is_user(&name, user)) => {
+            let access = access_by_certificate(&shared.database, user).map(|access| access.from(origin));
+            return Ok(tell_login(shared, user, access, origin, true).map_err(|error| told(&error)));
+        }
+        Ok(true) => shared.database.verifier(user),
+        Err(error) => Err(error),
+    };
+    let verifier = match verifier {
+        Ok(verifier) => verifier,
+        Err(error) => return Ok(Err(told(&error))),
+    };
+    let end_point = channel.end_point();
+    channel.put(&Authentication::SASL(scram::mechanisms(end_point.as_deref())));
+    channel.send().await?;
+    let Some(first) = password_message(channel).await? else { return Ok(Err(None)) };
+    let more = match tickstone_query::random_text() {
+        Ok(more) => more,
+        Err(error) => return Ok(Err(told(&error))),
+    };
+    let begun = initial_response(&first).and_then(|(mechanism, first)| {
+        Exchange::begin(mechanism, first, end_point.as_deref(), verifier, &more)
+    });
+    let Some((exchange, answer)) = begun else {
+        let what =
+            "the client does not begin SCRAM-SHA-256 as RFC 5802 has it, or binds it to another connection";
+        return Ok(Err(Some(Fault::new(PROTOCOL_VIOLATION, what))));
+    };
+    channel.put(&Authentication::SASLContinue(answer.into()));
+    channel.send().await?;
+    let Some(last) = password_message(channel).await? else { return Ok(Err(None)) };
+    let proof = std::str::from_utf8(&last).ok().and_then(|last| exchange.finish(last));
+    let access = proof.and_then(|proof| Some((proof, shared.database.access_of(user).ok()?)));
+    let (proof, access) = access.map(|(proof, access)| (proof, access.from(origin))).unzip();
+    let wrong =
+        || QueryError::request(format!("wrong user or password for '{user}'")).state(SqlState::WrongPassword);
+    let access = tell_login(shared, user, access.ok_or_else(wrong), origin, true);
+    match (proof, access) {
+        (Some(proof), Ok(access)) => {
+            shared.guesses.right(user);
+            channel.put(&Authentication::SASLFinal(proof.into()));
+            Ok(Ok(access))
+        }
+        (Some(_), Err(error)) => Ok(Err(told(&error))),
+        (None, _) => {
+            shared.metrics.add(Counter::LoginsRefused, 1);
+            tokio::time::sleep(shared.guesses.wrong(user, from)).await;
+            Ok(Err(Some(Fault::new("28P01", format!("wrong user or password for '{user}'")))))
+        }
+    }
+}
+
+/// The body of a message that proves something (`p`); `None` where the client goes. It is short: nobody has proved
+/// anything yet.
+async fn password_message(channel: &mut Channel) -> io::Result<Option<Vec<u8>>> {
+    loop {
+        let input = channel.input();
+        if let Some(head) = input.get(..5) {
+            let length = usize::try_from((&head[1..]).get_i32()).unwrap_or(0);
+            if head[0] != b'p' || !(4..=STARTUP_BYTES_MAX).contains(&length) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the client proves nothing"));
+            }
+            if input.len() > length {
+                return Ok(Some(input.split_to(length + 1)[5..].to_vec()));
+            }
+        }
+        if !channel.read_more().await? {
+            return Ok(None);
+        }
+    }
+}
+
+/// The mechanism that the client chose and its first message: the mechanism, NUL, the length of the message, itself.
+fn initial_response(body: &[u8]) -> Option<(&str, &str)> {
+    let end = body.iter().position(|byte| *byte == 0)?;
+    let mechanism = std::str::from_utf8(&body[..end]).ok()?;
+    let (length, first) = body[end + 1..].split_at_checked(4)?;
+    let length = usize::try_from(i32::from_be_bytes(length.try_into().ok()?)).ok()?;
+    let first = std::str::from_utf8(first).ok().filter(|first| first.len() == length)?;
+    Some((mechanism, first))
 }
 
 /// Tells a client why it is not served.

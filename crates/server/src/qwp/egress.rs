@@ -13,6 +13,7 @@ use crate::socket::{Came, End, Incoming, Outgoing, halves};
 use axum::extract::ws::WebSocket;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use tickstone_query::Access;
 use tickstone_wire::qwp::Status;
 use tickstone_wire::qwp::egress::{
     Query, RefusedRequest, Request, Results, ServerInfo, put_error, put_server_info, read_request,
@@ -25,6 +26,7 @@ const QUERIES_WAITING: usize = 8;
 
 struct Connection {
     shared: Arc<Shared>,
+    access: Access,
     results: Results,
     rows_max: usize,
     waiting: VecDeque<Waiting>,
@@ -38,10 +40,17 @@ enum Waiting {
 }
 
 /// Serves a connection until it ends; batches have at most `rows_max` rows.
-pub(super) async fn serve(socket: WebSocket, shared: Arc<Shared>, mut taken: Taken, rows_max: usize) {
+pub(super) async fn serve(
+    socket: WebSocket,
+    shared: Arc<Shared>,
+    access: Access,
+    mut taken: Taken,
+    rows_max: usize,
+) {
     let (outgoing, mut incoming) = halves(socket, &shared.settings);
     let outgoing = Mutex::new(outgoing);
-    let mut connection = Connection { shared, results: Results::new(), rows_max, waiting: VecDeque::new() };
+    let mut connection =
+        Connection { shared, access, results: Results::new(), rows_max, waiting: VecDeque::new() };
     let end = match connection.run(&outgoing, &mut incoming, &mut taken).await {
         Ok(never) => match never {},
         Err(end) => end,
@@ -127,8 +136,8 @@ impl Connection {
         let controls = Controls::new(query);
         let mut results = std::mem::take(&mut self.results);
         {
-            let shared = Arc::clone(&self.shared);
-            let answered = answer(&shared, query, &controls, &mut results, outgoing, self.rows_max);
+            let (shared, access) = (Arc::clone(&self.shared), self.access.clone());
+            let answered = answer(&shared, &access, query, &controls, &mut results, outgoing, self.rows_max);
             tokio::pin!(answered);
             loop {
                 tokio::select! {

@@ -19,6 +19,7 @@ use crate::socket::{Came, End, Incoming, Outgoing, halves};
 use axum::extract::ws::WebSocket;
 use bytes::Bytes;
 use std::sync::Arc;
+use tickstone_query::Access;
 use tickstone_wire::qwp::{Limits, Status, response};
 use tokio::task::JoinHandle;
 use tracing::debug;
@@ -41,12 +42,12 @@ struct Connection {
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(socket: WebSocket, shared: Arc<Shared>, mut taken: Taken) {
+pub(super) async fn serve(socket: WebSocket, shared: Arc<Shared>, access: Access, mut taken: Taken) {
     let settings = &shared.settings;
     let (outgoing, mut incoming) = halves(socket, settings);
     let limits = Limits { message_bytes_max: settings.bytes("qwp_message_bytes_max"), ..Limits::default() };
     let deferred_max = settings.bytes("qwp_deferred_bytes_max");
-    let store = Store::new(shared.database.clone(), shared.making(), limits, deferred_max);
+    let store = Store::new(access, shared.database.clone(), shared.making(), limits, deferred_max);
     let mut connection = Connection {
         outgoing,
         store: Some(store),

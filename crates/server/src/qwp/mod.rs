@@ -29,6 +29,7 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use std::sync::Arc;
+use tickstone_query::Access;
 use tickstone_wire::qwp;
 
 const MAX_VERSION: HeaderName = HeaderName::from_static("x-qwp-max-version");
@@ -44,6 +45,7 @@ type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
 /// `/write/v4` and `/api/v4/write`: rows.
 pub(crate) async fn write(
     State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
     taken: Option<Extension<Taken>>,
     headers: HeaderMap,
     upgrade: Upgrade,
@@ -53,7 +55,7 @@ pub(crate) async fn write(
         Ok(begun) => begun,
         Err(what) => return bad_request(&what),
     };
-    let mut response = upgrade.on_upgrade(move |socket| ingress::serve(socket, shared, taken));
+    let mut response = upgrade.on_upgrade(move |socket| ingress::serve(socket, shared, access, taken));
     response.headers_mut().insert(VERSION, HeaderValue::from(version));
     response.headers_mut().insert(MAX_BATCH_SIZE, HeaderValue::from(bytes_max));
     response
@@ -62,6 +64,7 @@ pub(crate) async fn write(
 /// `/read/v1` and `/api/v1/read`: statements, and their results.
 pub(crate) async fn read(
     State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
     taken: Option<Extension<Taken>>,
     headers: HeaderMap,
     upgrade: Upgrade,
@@ -72,7 +75,8 @@ pub(crate) async fn read(
     };
     let rows_max = header(&headers, &MAX_BATCH_ROWS).and_then(|rows| rows.trim().parse::<usize>().ok());
     let rows_max = rows_max.filter(|rows| *rows > 0).unwrap_or(qwp::BATCH_ROWS_MAX).min(qwp::BATCH_ROWS_MAX);
-    let mut response = upgrade.on_upgrade(move |socket| egress::serve(socket, shared, taken, rows_max));
+    let mut response =
+        upgrade.on_upgrade(move |socket| egress::serve(socket, shared, access, taken, rows_max));
     response.headers_mut().insert(VERSION, HeaderValue::from(version));
     response
 }

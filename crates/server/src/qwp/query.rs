@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 use tickstone_query::arrow::array::RecordBatch;
-use tickstone_query::{QueryError, SqlState};
+use tickstone_query::{Access, QueryError, SqlState};
 use tickstone_wire::qwp::egress::{Credit, Query, Results, pieces};
 use tickstone_wire::qwp::{BATCH_BYTES_MAX, Status};
 use tokio::sync::{Mutex, Notify};
@@ -137,6 +137,7 @@ impl From<QueryError> for Failure {
 /// A query on its way.
 struct Answering<'a> {
     shared: &'a Arc<Shared>,
+    access: &'a Access,
     query: &'a Query,
     controls: &'a Controls,
     results: &'a mut Results,
@@ -150,13 +151,14 @@ struct Answering<'a> {
 /// Where the connection ends.
 pub(super) async fn answer(
     shared: &Arc<Shared>,
+    access: &Access,
     query: &Query,
     controls: &Controls,
     results: &mut Results,
     outgoing: &Mutex<Outgoing>,
     rows_max: usize,
 ) -> Result<(), End> {
-    let mut answering = Answering { shared, query, controls, results, outgoing, rows_max };
+    let mut answering = Answering { shared, access, query, controls, results, outgoing, rows_max };
     match answering.carry_out().await {
         Ok(()) => Ok(()),
         Err(Failure::Connection(end)) => Err(end),
@@ -188,7 +190,7 @@ impl Answering<'_> {
     async fn run(&self) -> Result<Answer, Failure> {
         let parameters = parameters::of_arrays(&self.query.parameters)?;
         let begun = Instant::now();
-        let answer = statement::run(self.shared, &self.query.sql, &parameters);
+        let answer = statement::run(self.shared, self.access, &self.query.sql, &parameters);
         self.controls.unless_ended(answer).await?.map_err(|error| self.failed(&error, begun))
     }
 

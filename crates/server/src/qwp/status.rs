@@ -9,10 +9,11 @@ use tickstone_wire::qwp::egress::Done;
 
 /// The code of rows that could not be stored.
 pub(super) fn of_rows(error: &QueryError) -> Status {
-    match error.kind {
-        ErrorKind::FixRequest => Status::SchemaMismatch,
-        ErrorKind::Retry | ErrorKind::FreeSpace => Status::WriteError,
-        ErrorKind::Report => Status::InternalError,
+    match (error.sql_state(), error.kind) {
+        (SqlState::Denied | SqlState::Unknown | SqlState::WrongPassword, _) => Status::SecurityError,
+        (_, ErrorKind::FixRequest) => Status::SchemaMismatch,
+        (_, ErrorKind::Retry | ErrorKind::FreeSpace) => Status::WriteError,
+        (_, ErrorKind::Report) => Status::InternalError,
     }
 }
 
@@ -21,6 +22,7 @@ pub(super) fn of_statement(error: &QueryError) -> Status {
     match (error.sql_state(), error.kind) {
         (SqlState::Cancelled, _) => Status::Cancelled,
         (SqlState::OutOfMemory, _) => Status::LimitExceeded,
+        (SqlState::Denied | SqlState::Unknown | SqlState::WrongPassword, _) => Status::SecurityError,
         (_, ErrorKind::FixRequest) => Status::ParseError,
         (_, ErrorKind::Retry | ErrorKind::FreeSpace | ErrorKind::Report) => Status::InternalError,
     }

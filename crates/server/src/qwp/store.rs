@@ -9,7 +9,7 @@ use crate::http::Held;
 use crate::ilp::unsettled;
 use crate::ingest::{self, Making, NotStored, READS_MAX};
 use bytes::Bytes;
-use tickstone_query::{Database, QueryError};
+use tickstone_query::{Access, Database, QueryError};
 use tickstone_wire::TableRows;
 use tickstone_wire::qwp::{self, Ingress, Status};
 
@@ -65,6 +65,7 @@ struct Part {
 /// Where the messages of a connection end. It waits for the disk: no task of a runtime may call it.
 #[derive(Debug)]
 pub(super) struct Store {
+    access: Access,
     database: Database,
     making: Making,
     ingress: Ingress,
@@ -78,9 +79,15 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn new(database: Database, making: Making, limits: qwp::Limits, deferred_max: usize) -> Self {
+    pub(super) fn new(
+        access: Access,
+        database: Database,
+        making: Making,
+        limits: qwp::Limits,
+        deferred_max: usize,
+    ) -> Self {
         let ingress = Ingress::new(limits);
-        Self { database, making, ingress, parts: Vec::new(), deferred: 0, deferred_max, next: 0 }
+        Self { access, database, making, ingress, parts: Vec::new(), deferred: 0, deferred_max, next: 0 }
     }
 
     /// Reads messages and stores those that are to be; once one is refused, this is to be dropped.
@@ -147,7 +154,7 @@ impl Store {
         let last = parts.last().map_or(0, |part| part.sequence);
         for _ in 0..READS_MAX {
             let rows: Vec<_> = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.rows)).collect();
-            match ingest::store(self.database.engine(), &rows, self.making, None) {
+            match ingest::store(&self.access, self.database.engine(), &rows, self.making, None) {
                 Ok(rows) => return Ok(rows),
                 Err(NotStored::Changed) => self.read_again(parts)?,
                 Err(NotStored::Refused(error)) => return Err(Refusal::of_rows(last, &error)),

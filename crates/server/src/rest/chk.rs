@@ -3,22 +3,22 @@
 use super::rows::refused;
 use super::words::{Fault, Words, wrong};
 use crate::http::json as answer;
-use crate::shared::Shared;
-use axum::extract::{RawQuery, State};
+use axum::Extension;
+use axum::extract::RawQuery;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use std::sync::Arc;
+use tickstone_query::Access;
 
 /// The words of a request: the form of the answer, the table; `version` changes nothing.
 pub(super) const WORDS: &[&str] = &["f", "j", "version"];
 
 /// GET `/chk?f=json&j=trades`.
-pub(super) async fn chk(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
+pub(super) async fn chk(Extension(access): Extension<Access>, RawQuery(query): RawQuery) -> Response {
     match asked(query.as_deref()) {
         Ok((table, as_json)) => {
-            let is_there = shared.database.engine().snapshot().table(&table).is_some();
+            let is_there = access.snapshot().is_ok_and(|snapshot| snapshot.table(&table).is_some());
             let word = if is_there { "Exists" } else { "Does not exist" };
             match as_json {
                 true => answer(StatusCode::OK, &json!({ "status": word })),

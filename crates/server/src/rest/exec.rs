@@ -1,12 +1,13 @@
 //! `/exec`: a statement, answered in QuestDB's JSON.
 
-use super::rows::{self, Counted, Form, Wanted, refused, status};
+use super::rows::{self, Counted, Form, Wanted, refused};
 use super::types;
 use super::words::{Fault, Words, wrong};
-use crate::http::json as answer;
+use crate::http::{json as answer, status_of};
 use crate::json::{Values, quoted};
 use crate::shared::Shared;
 use crate::statement::{self, Answer, Rows};
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::header::CONTENT_TYPE;
@@ -19,7 +20,7 @@ use std::time::Instant;
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::SchemaRef;
 use tickstone_query::designated::designated_field;
-use tickstone_query::{Parameters, QueryError};
+use tickstone_query::{Access, Parameters, QueryError};
 
 /// The words of a request. `src` and `version`, which QuestDB's own clients send, change nothing.
 pub(super) const WORDS: &[&str] =
@@ -28,6 +29,7 @@ pub(super) const WORDS: &[&str] =
 /// `/exec`, by GET and POST.
 pub(super) async fn exec(
     State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
@@ -38,11 +40,11 @@ pub(super) async fn exec(
         Ok(asked) => asked,
         Err(fault) => return refused(fault),
     };
-    let rows = match asked.run(&shared).await {
+    let rows = match asked.run(&shared, &access).await {
         Ok(rows) => rows,
         Err(response) => return response,
     };
-    match rows::body(form, rows, asked.wanted.clone()) {
+    match rows::body(form, rows, asked.wanted.clone()).await {
         Ok(body) => {
             (StatusCode::OK, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
         }
@@ -106,9 +108,9 @@ impl Asked {
     ///
     /// # Errors
     /// The answer where it gives none: that it was done, or what is wrong.
-    pub(super) async fn run(&self, shared: &Arc<Shared>) -> Result<Rows, Response> {
+    pub(super) async fn run(&self, shared: &Arc<Shared>, access: &Access) -> Result<Rows, Response> {
         let text = format!("{}{}", self.before, self.query);
-        match statement::run(shared, &text, &self.parameters).await {
+        match statement::run(shared, access, &text, &self.parameters).await {
             Ok(Answer::Rows(rows)) => Ok(rows),
             Ok(Answer::Done { rows: Some(rows), .. }) => {
                 Err(answer(StatusCode::OK, &json!({ "dml": "OK", "updated": rows })))
@@ -132,7 +134,7 @@ impl Asked {
             place += usize::try_from(position.column.saturating_sub(1)).unwrap_or(0);
         }
         let body = json!({ "query": self.query, "error": error.to_string(), "position": place });
-        answer(status(error.kind), &body)
+        answer(status_of(&error), &body)
     }
 }
 

@@ -6,13 +6,14 @@ use super::rows::{self, Arrow, Csv, Ndjson, Wanted, refused};
 use super::words::{Fault, Words, wrong};
 use crate::shared::Shared;
 use crate::statement::Rows;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use tickstone_query::QueryError;
+use tickstone_query::{Access, QueryError};
 
 /// The words of a request; `src` and `version` as for `/exec`.
 pub(super) const WORDS: &[&str] = &["query", "params", "limit", "nm", "fmt", "filename", "src", "version"];
@@ -63,6 +64,7 @@ impl Format {
 /// `/exp`, by GET and POST.
 pub(super) async fn exp(
     State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
@@ -76,10 +78,10 @@ pub(super) async fn exp(
         return response;
     }
     let body = match file.format {
-        Format::Parquet => parquet::body(&shared, &asked).await,
-        format => match asked.run(&shared).await {
+        Format::Parquet => parquet::body(&shared, &access, &asked).await,
+        format => match asked.run(&shared, &access).await {
             Ok(rows) => {
-                let body = body_of(format, file.names, rows, asked.wanted.clone());
+                let body = body_of(format, file.names, rows, asked.wanted.clone()).await;
                 body.map_err(|error| asked.failed(&error))
             }
             Err(response) => Err(response),
@@ -98,12 +100,17 @@ pub(super) async fn exp(
 /// Rows in one of the formats that are written as they come.
 ///
 /// # Errors
-/// Where they cannot be written.
-pub(super) fn body_of(format: Format, names: bool, rows: Rows, wanted: Wanted) -> Result<Body, QueryError> {
+/// As [`rows::body`].
+pub(super) async fn body_of(
+    format: Format,
+    names: bool,
+    rows: Rows,
+    wanted: Wanted,
+) -> Result<Body, QueryError> {
     match format {
-        Format::Ndjson => rows::body(Ndjson::default(), rows, wanted),
-        Format::Arrow => rows::body(Arrow::default(), rows, wanted),
-        Format::Csv | Format::Parquet => rows::body(Csv { names }, rows, wanted),
+        Format::Ndjson => rows::body(Ndjson::default(), rows, wanted).await,
+        Format::Arrow => rows::body(Arrow::default(), rows, wanted).await,
+        Format::Csv | Format::Parquet => rows::body(Csv { names }, rows, wanted).await,
     }
 }
 

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tickstone_query::listed;
 
-/// What keeps rows from being stored or asked for; empty where nothing does.
+/// What keeps rows from being stored or asked for; empty where nothing does. Where there are users its text, which may name
+/// tables, is in the log alone: anybody may ask.
 fn faults(shared: &Shared) -> Vec<(&'static str, String)> {
     let engine = shared.database.engine();
     let mut faults = Vec::new();
@@ -23,6 +24,9 @@ fn faults(shared: &Shared) -> Vec<(&'static str, String)> {
         faults.push(("tape", error.to_string()));
     }
     faults.extend(engine.maintenance_stats().last_failure.map(|cause| ("maintenance", cause)));
+    if shared.database.has_users().unwrap_or(true) {
+        faults.iter_mut().for_each(|(_, what)| *what = "the server's log has what is wrong".to_string());
+    }
     faults
 }
 
@@ -39,7 +43,8 @@ fn warnings(shared: &Shared) -> Vec<(&'static str, &'static str)> {
             Some(("tls", "there is no certificate: what clients send and are sent may be read on its way"))
         }
     };
-    [Some(users), tls].into_iter().flatten().collect()
+    let users = (!shared.database.has_users().unwrap_or(true)).then_some(users);
+    [users, tls].into_iter().flatten().collect()
 }
 
 /// GET `/health`, as InfluxDB's.

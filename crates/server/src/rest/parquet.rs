@@ -2,9 +2,8 @@
 //! whoever reads.
 
 use super::exec::Asked;
-use crate::metrics::Counter;
 use crate::shared::Shared;
-use crate::statement::one;
+use crate::statement::{self, Answer, Rows};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -12,9 +11,9 @@ use futures::stream;
 use std::io::{self, Write};
 use std::sync::Arc;
 use tickstone_query::arrow::datatypes::{DataType, IntervalUnit, Schema};
-use tickstone_query::export::{self, Format, Layout};
+use tickstone_query::export::{self, Format, Layout, Room};
 use tickstone_query::import::Compression;
-use tickstone_query::{ErrorKind, Outcome, QueryError, dialect, type_name};
+use tickstone_query::{Access, ErrorKind, QueryError, type_name};
 use tokio::sync::mpsc::{self, Sender};
 
 /// Bytes that are sent at once.
@@ -29,18 +28,18 @@ type Piece = Result<Bytes, QueryError>;
 ///
 /// # Errors
 /// What to answer where the statement gives no rows, or fails before the first piece is full.
-pub(super) async fn body(shared: &Arc<Shared>, asked: &Asked) -> Result<Body, Response> {
-    shared.metrics.add(Counter::Statements, 1);
-    let failed = |error: QueryError| {
-        shared.metrics.add(Counter::StatementsFailed, 1);
-        asked.failed(&error)
+pub(super) async fn body(shared: &Arc<Shared>, access: &Access, asked: &Asked) -> Result<Body, Response> {
+    let failed = |error: QueryError| asked.failed(&error);
+    let answer = statement::run(shared, access, &asked.query, &asked.parameters).await.map_err(failed)?;
+    let Answer::Rows(rows) = answer else {
+        return Err(failed(QueryError::request("the statement gives no rows to export")));
     };
-    let (text, statement) = bound(shared, asked).map_err(failed)?;
+    check(&rows.schema).map_err(failed)?;
     let (send, mut pieces) = mpsc::channel::<Piece>(PIECES_WAITING);
-    let writing = Writing { shared: Arc::clone(shared), send };
+    let room = access.session().room_to_write();
     let runtime = shared.database.runtime().handle().clone();
     // On the runtime, whose budget has a statement pause that would never wait: else nobody could end it.
-    shared.database.runtime().spawn_blocking(move || runtime.block_on(writing.write(text, statement)));
+    shared.database.runtime().spawn_blocking(move || runtime.block_on(write(rows, room, send)));
     let first = pieces
         .recv()
         .await
@@ -50,58 +49,27 @@ pub(super) async fn body(shared: &Arc<Shared>, asked: &Asked) -> Result<Body, Re
     Ok(Body::from_stream(futures::StreamExt::chain(stream::iter([Ok(first)]), rest)))
 }
 
-/// The one statement that is asked for, its placeholders filled.
-fn bound(shared: &Shared, asked: &Asked) -> Result<(Arc<str>, dialect::Statement), QueryError> {
-    let (text, statement) = one(shared.database.parse_with_texts(&asked.query)?)?;
-    let mut statement = [statement];
-    asked.parameters.bind(&mut statement)?;
-    let [statement] = statement;
-    Ok((text, statement))
-}
-
-struct Writing {
-    shared: Arc<Shared>,
-    send: Sender<Piece>,
-}
-
-impl Writing {
-    /// Writes all rows; ends early when nobody reads them any more, or the statement takes too long.
-    async fn write(self, text: Arc<str>, statement: dialect::Statement) {
-        let gone = self.send.clone();
-        let send = self.send.clone();
-        let written = self.written(text, statement);
-        let written = async {
-            match self.shared.settings.time("statement_timeout") {
-                None => written.await,
-                Some(limit) => tokio::time::timeout(limit, written).await.unwrap_or_else(|_| {
-                    let what = format!("the statement took longer than statement_timeout, {limit:?}");
-                    Err(QueryError::request(what).hint("raise it, or ask for less"))
-                }),
+/// Writes all rows; ends early when nobody reads them any more.
+async fn write(rows: Rows, room: Room, send: Sender<Piece>) {
+    let gone = send.clone();
+    tokio::select! {
+        written = written(rows, room, send.clone()) => {
+            if let Err(error) = written {
+                // Whoever asked may be gone.
+                let _ = send.send(Err(error)).await;
             }
-        };
-        tokio::select! {
-            written = written => {
-                if let Err(error) = written {
-                    // Whoever asked may be gone.
-                    let _ = send.send(Err(error)).await;
-                }
-            }
-            () = gone.closed() => {}
         }
+        () = gone.closed() => {}
     }
+}
 
-    async fn written(&self, text: Arc<str>, statement: dialect::Statement) -> Result<(), QueryError> {
-        let mut session = self.shared.database.session();
-        let Outcome::Rows { schema, stream, .. } = session.run_text(statement, Some(text)).await? else {
-            return Err(QueryError::request("the statement gives no rows to export"));
-        };
-        check(&schema)?;
-        let mut out = Pieces { send: self.send.clone(), bytes: Vec::with_capacity(PIECE_BYTES) };
-        let layout = Layout::new(Format::Parquet, Compression::None);
-        let rows = export::write(stream, &layout, &session.room_to_write(), &mut out).await?;
-        self.shared.metrics.add(Counter::StatementRows, rows);
-        out.hand_over().map_err(|_| QueryError::request("the client is gone"))
-    }
+async fn written(rows: Rows, room: Room, send: Sender<Piece>) -> Result<(), QueryError> {
+    let schema = Arc::clone(&rows.schema);
+    let batches = stream::unfold(rows, |mut rows| async move { Some((rows.next().await?, rows)) });
+    let mut out = Pieces { send, bytes: Vec::with_capacity(PIECE_BYTES) };
+    let layout = Layout::new(Format::Parquet, Compression::None);
+    export::write_batches(&schema, batches, &layout, &room, &mut out).await?;
+    out.hand_over().map_err(|_| QueryError::request("the client is gone"))
 }
 
 /// # Errors

@@ -5,12 +5,14 @@ use super::exp::{Format, body_of};
 use super::rows::refused;
 use super::words::{Fault, Words};
 use crate::shared::Shared;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
+use tickstone_query::Access;
 
 /// The words of a request.
 pub(super) const WORDS: &[&str] = &["query", "params", "limit"];
@@ -21,6 +23,7 @@ const FORMATS: [Format; 3] = [Format::Ndjson, Format::Arrow, Format::Csv];
 /// `/query`, by GET and POST.
 pub(super) async fn query(
     State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
@@ -35,11 +38,11 @@ pub(super) async fn query(
         Ok(asked) => asked,
         Err(fault) => return refused(fault),
     };
-    let rows = match asked.run(&shared).await {
+    let rows = match asked.run(&shared, &access).await {
         Ok(rows) => rows,
         Err(response) => return response,
     };
-    match body_of(format, true, rows, asked.wanted.clone()) {
+    match body_of(format, true, rows, asked.wanted.clone()).await {
         Ok(body) => (StatusCode::OK, [(CONTENT_TYPE, format.media_type())], body).into_response(),
         Err(error) => asked.failed(&error),
     }

@@ -8,16 +8,15 @@ use crate::http::json;
 use crate::json::{Values, key};
 use crate::statement::Rows;
 use axum::body::Body;
-use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use futures::stream::{self, Stream};
+use futures::stream::{self, Stream, StreamExt};
 use serde_json::json;
 use std::ops::Range;
+use tickstone_query::QueryError;
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::SchemaRef;
 use tickstone_query::arrow::ipc::writer::StreamWriter;
-use tickstone_query::{ErrorKind, QueryError};
 
 /// Bytes that are sent at once, at least.
 const PIECE_BYTES: usize = 64 << 10;
@@ -71,12 +70,12 @@ pub(super) struct Wanted {
     pub(super) count: bool,
 }
 
-/// A body of rows.
+/// A body of rows, the first of which are there.
 ///
 /// # Errors
-/// Where such rows cannot be written. An error behind the first of them breaks the answer off: the client sees that it is
-/// not whole.
-pub(super) fn body(mut form: impl Form, rows: Rows, wanted: Wanted) -> Result<Body, QueryError> {
+/// Where such rows cannot be written, and what ends the statement within its first piece. An error behind that breaks the
+/// answer off: the client sees that it is not whole.
+pub(super) async fn body(mut form: impl Form, rows: Rows, wanted: Wanted) -> Result<Body, QueryError> {
     let mut out = Vec::with_capacity(PIECE_BYTES * 2);
     form.head(&rows.schema, &mut out)?;
     let writing = Writing {
@@ -88,7 +87,9 @@ pub(super) fn body(mut form: impl Form, rows: Rows, wanted: Wanted) -> Result<Bo
         batch: None,
         piece_rows: PIECE_ROWS.start,
     };
-    Ok(Body::from_stream(pieces(writing)))
+    let (first, rest) = writing.piece().await?;
+    let first = stream::iter((!first.is_empty()).then_some(Ok(first)));
+    Ok(Body::from_stream(first.chain(pieces(rest))))
 }
 
 struct Writing<F> {
@@ -103,19 +104,25 @@ struct Writing<F> {
     piece_rows: usize,
 }
 
-fn pieces<F: Form>(writing: Writing<F>) -> impl Stream<Item = Result<Bytes, QueryError>> {
-    stream::try_unfold(Some(writing), |writing| async move {
-        let Some(mut writing) = writing else { return Ok(None) };
-        let mut goes_on = true;
-        while goes_on && writing.out.len() < PIECE_BYTES {
-            goes_on = writing.more().await?;
-        }
-        let piece = std::mem::replace(&mut writing.out, Vec::with_capacity(PIECE_BYTES * 2));
-        Ok((!piece.is_empty()).then(|| (Bytes::from(piece), goes_on.then_some(writing))))
+fn pieces<F: Form>(writing: Option<Writing<F>>) -> impl Stream<Item = Result<Bytes, QueryError>> {
+    stream::try_unfold(writing, |writing| async move {
+        let Some(writing) = writing else { return Ok(None) };
+        let (piece, rest) = writing.piece().await?;
+        Ok((!piece.is_empty()).then_some((piece, rest)))
     })
 }
 
 impl<F: Form> Writing<F> {
+    /// The bytes that are sent next, and what is left to write; nothing after the last ones.
+    async fn piece(mut self) -> Result<(Bytes, Option<Self>), QueryError> {
+        let mut goes_on = true;
+        while goes_on && self.out.len() < PIECE_BYTES {
+            goes_on = self.more().await?;
+        }
+        let piece = std::mem::replace(&mut self.out, Vec::with_capacity(PIECE_BYTES * 2));
+        Ok((Bytes::from(piece), goes_on.then_some(self)))
+    }
+
     /// Writes some rows; whether there may be more.
     async fn more(&mut self) -> Result<bool, QueryError> {
         if let Some(batch) = self.batch.take() {
@@ -234,16 +241,6 @@ impl Form for Arrow {
 
     fn is_columnar(&self) -> bool {
         true
-    }
-}
-
-/// The status of an error.
-pub(super) fn status(kind: ErrorKind) -> StatusCode {
-    match kind {
-        ErrorKind::FixRequest => StatusCode::BAD_REQUEST,
-        ErrorKind::Retry => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorKind::FreeSpace => StatusCode::INSUFFICIENT_STORAGE,
-        ErrorKind::Report => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

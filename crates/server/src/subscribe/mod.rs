@@ -26,8 +26,8 @@ use axum::response::Response;
 use futures::stream::{FuturesUnordered, StreamExt};
 use request::{Asked, Request};
 use std::sync::Arc;
-use tickstone_query::QueryError;
 use tickstone_query::arrow::array::RecordBatch;
+use tickstone_query::{Access, QueryError};
 use tokio::sync::oneshot;
 use tracing::debug;
 
@@ -42,6 +42,7 @@ pub(crate) const WORDS: &[&str] = request::WORDS;
 /// `/subscribe`.
 pub(crate) async fn subscribe(
     State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
     taken: Option<Extension<Taken>>,
     RawQuery(words): RawQuery,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -54,12 +55,19 @@ pub(crate) async fn subscribe(
         Err(what) => return bad_request(&what),
     };
     let upgrade = upgrade.max_message_size(REQUEST_BYTES_MAX).max_frame_size(REQUEST_BYTES_MAX);
-    upgrade.on_upgrade(move |socket| serve(socket, shared, taken, first))
+    upgrade.on_upgrade(move |socket| serve(socket, shared, access, taken, first))
 }
 
-async fn serve(socket: WebSocket, shared: Arc<Shared>, mut taken: Taken, first: Option<Asked>) {
+async fn serve(
+    socket: WebSocket,
+    shared: Arc<Shared>,
+    access: Access,
+    mut taken: Taken,
+    first: Option<Asked>,
+) {
     let (mut outgoing, mut incoming) = halves(socket, &shared.settings);
-    let mut connection = Connection { shared, waiting: FuturesUnordered::new(), ids: Vec::new(), begun: 0 };
+    let mut connection =
+        Connection { shared, access, waiting: FuturesUnordered::new(), ids: Vec::new(), begun: 0 };
     let end = connection.run(&mut outgoing, &mut incoming, &mut taken, first).await;
     debug!(peer = %taken.peer, why = end.why, "connection of subscriptions ended");
     // Its statements end before the client is waited for.
@@ -83,6 +91,7 @@ type Next =
 
 struct Connection {
     shared: Arc<Shared>,
+    access: Access,
     /// The subscriptions, each waiting for its next message.
     waiting: FuturesUnordered<Next>,
     /// Their ids and numbers, and what keeps them.
@@ -170,7 +179,7 @@ impl Connection {
         if !matches!(statement.kind(), "SUBSCRIBE" | "REPLAY") {
             return Err(QueryError::request("the text must hold exactly one statement"));
         }
-        let conversation = Conversation::of_connection(&self.shared);
+        let conversation = Conversation::of_connection(&self.shared, &self.access);
         match conversation.run(&self.shared, text, statement, None).await? {
             Answer::Rows(rows) => {
                 self.begun += 1;

@@ -16,6 +16,8 @@ mod rest;
 mod slow_readers;
 mod stream;
 mod tls;
+mod tls_clients;
+mod unproven;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

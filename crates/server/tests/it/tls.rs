@@ -17,7 +17,7 @@ use tickstone_query::{Database, DatabaseOptions};
 use tickstone_server::Server;
 use tickstone_server::settings::{Origin, Settings};
 
-type Client = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Client = StreamOwned<ClientConnection, TcpStream>;
 
 /// A certificate that vouches for itself, in files.
 struct Files {
@@ -70,7 +70,7 @@ impl Files {
     }
 }
 
-fn handshake(mut stream: TcpStream, config: Arc<ClientConfig>) -> io::Result<Client> {
+pub(crate) fn handshake(mut stream: TcpStream, config: Arc<ClientConfig>) -> io::Result<Client> {
     let name = ServerName::try_from("localhost").unwrap();
     let mut connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
     while connection.is_handshaking() {
@@ -95,7 +95,7 @@ fn startup() -> Vec<u8> {
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// The kind and the text of the first message.
-fn message(stream: &mut impl Read) -> (u8, String) {
+pub(crate) fn message(stream: &mut impl Read) -> (u8, String) {
     let mut head = [0; 5];
     stream.read_exact(&mut head).unwrap();
     let mut body = vec![0; u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize - 4];
@@ -110,7 +110,7 @@ fn is_closed(stream: &mut impl Read) -> bool {
 }
 
 /// A stream opened: its id.
-fn opened(stream: &mut (impl Read + Write)) -> u16 {
+pub(crate) fn opened(stream: &mut (impl Read + Write)) -> u16 {
     stream.write_all(&[0, 0, 0, 3, 0, 1, 0, 1, b's']).unwrap();
     let mut id = [0; 2];
     stream.read_exact(&mut id).unwrap();
@@ -290,6 +290,15 @@ fn files_that_cannot_be_used_are_named_at_the_start() {
         (vec![("tls_certificate", missing.as_str()), ("tls_key", &key)], "cannot read"),
         (vec![("tls_certificate", key.as_str()), ("tls_key", &key)], "has no certificate"),
         (vec![("tls_certificate", certificate.as_str()), ("tls_key", &certificate)], "no PEM file"),
+        (vec![("tls_client_ca", certificate.as_str())], "tls_client_ca needs tls_certificate"),
+        (
+            vec![("tls_certificate", certificate.as_str()), ("tls_key", &key), ("tls_client_ca", &missing)],
+            "cannot read",
+        ),
+        (
+            vec![("tls_certificate", certificate.as_str()), ("tls_key", &key), ("tls_client_ca", &key)],
+            "has no certificate",
+        ),
     ];
     for (settings, wanted) in cases {
         let said = start(&settings);

@@ -55,7 +55,7 @@ fn line(function: &Value) -> String {
 /// The functions that the database has, each an object; those that only drivers of PostgreSQL call are left out.
 async fn functions(call: &Call<'_>) -> Result<Vec<Value>, QueryError> {
     let limits = Limits { rows: usize::MAX, bytes: usize::MAX, ..call.limits };
-    let mut all = statements::own_rows(call.shared, "SHOW FUNCTIONS", limits).await?.objects();
+    let mut all = statements::own_rows(call, "SHOW FUNCTIONS", limits).await?.objects();
     all.retain(|function| !function["function"].as_str().is_some_and(|name| name.starts_with("pg_")));
     all.iter_mut().filter(|function| function["description"].is_null()).for_each(document);
     Ok(all)

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::Snapshot;
-use tickstone_query::{ErrorKind, QueryError};
+use tickstone_query::{Access, ErrorKind, QueryError};
 
 /// What a tool gives: the same as text and as JSON.
 struct Told {
@@ -39,6 +39,8 @@ struct Limits {
 /// A call of a tool.
 struct Call<'a> {
     shared: &'a Arc<Shared>,
+    /// Whose call it is.
+    access: &'a Access,
     arguments: Arguments<'a>,
     limits: Limits,
 }
@@ -53,7 +55,11 @@ pub(super) fn list() -> Value {
 ///
 /// # Errors
 /// Where it calls no tool.
-pub(super) async fn call(shared: &Arc<Shared>, params: &Map<String, Value>) -> Result<Value, Failure> {
+pub(super) async fn call(
+    shared: &Arc<Shared>,
+    access: &Access,
+    params: &Map<String, Value>,
+) -> Result<Value, Failure> {
     let wrong = |what: String| Failure::new(Fault::WrongParameters, what);
     let name = params.get("name").and_then(Value::as_str);
     let name = name.ok_or_else(|| wrong("tools/call has a name, which is a text".into()))?;
@@ -67,7 +73,7 @@ pub(super) async fn call(shared: &Arc<Shared>, params: &Map<String, Value>) -> R
         Some(Value::Object(given)) => given,
         Some(_) => return Err(wrong("arguments are an object".into())),
     };
-    Ok(match outcome(shared, tool, given).await {
+    Ok(match outcome(shared, access, tool, given).await {
         Ok(Told { text, data }) => json!({
             "content": [{ "type": "text", "text": text }], "structuredContent": data, "isError": false,
         }),
@@ -77,14 +83,19 @@ pub(super) async fn call(shared: &Arc<Shared>, params: &Map<String, Value>) -> R
     })
 }
 
-async fn outcome(shared: &Arc<Shared>, tool: &Tool, given: &Map<String, Value>) -> Result<Told, QueryError> {
+async fn outcome(
+    shared: &Arc<Shared>,
+    access: &Access,
+    tool: &Tool,
+    given: &Map<String, Value>,
+) -> Result<Told, QueryError> {
     let settings = &shared.settings;
     let limits = Limits {
         rows: settings.count("mcp_rows_max"),
         bytes: settings.bytes("mcp_answer_bytes_max"),
         cell_chars: settings.count("mcp_cell_chars_max"),
     };
-    let call = Call { shared, arguments: Arguments::of(tool, given)?, limits };
+    let call = Call { shared, access, arguments: Arguments::of(tool, given)?, limits };
     let (patience, of) = patience(&call);
     let running = async {
         match tool.work {
@@ -117,12 +128,12 @@ fn patience(call: &Call<'_>) -> (Option<Duration>, &'static str) {
     }
 }
 
-/// The tables as of now.
+/// The tables as of now, as the user sees them.
 ///
 /// # Errors
 /// Where what another process has written cannot be read.
-pub(super) async fn snapshot(shared: &Arc<Shared>) -> Result<Arc<Snapshot>, QueryError> {
-    let database = shared.database.clone();
-    let task = shared.database.runtime().spawn_blocking(move || database.snapshot());
+pub(super) async fn snapshot(shared: &Shared, access: &Access) -> Result<Arc<Snapshot>, QueryError> {
+    let access = access.clone();
+    let task = shared.database.runtime().spawn_blocking(move || access.snapshot());
     task.await.unwrap_or_else(|_| Err(QueryError::new(ErrorKind::Report, "the tables could not be read")))
 }

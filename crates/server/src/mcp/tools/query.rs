@@ -12,7 +12,7 @@ const ROWS: usize = 100;
 pub(super) async fn query(call: &Call<'_>) -> Result<Told, QueryError> {
     let rows = call.arguments.count("limit").unwrap_or(ROWS).min(call.limits.rows);
     let limits = Limits { rows, ..call.limits };
-    let grid = statements::rows(call.shared, call.arguments.text("sql").unwrap_or_default(), limits).await?;
+    let grid = statements::rows(call, call.arguments.text("sql").unwrap_or_default(), limits).await?;
     let data = grid.data();
     let text = match call.arguments.text("format") {
         Some("json") => data.to_string(),
@@ -31,7 +31,7 @@ pub(super) async fn explain(call: &Call<'_>) -> Result<Told, QueryError> {
     let before = if call.arguments.is_on("analyze") { "EXPLAIN ANALYZE " } else { "EXPLAIN " };
     // A plan is not cut to a length of values; the answer is.
     let limits = Limits { cell_chars: call.limits.bytes, ..call.limits };
-    let grid = statements::rows(call.shared, &format!("{before}{sql}"), limits).await;
+    let grid = statements::rows(call, &format!("{before}{sql}"), limits).await;
     let grid = grid.map_err(|error| without(error, before.len() as u64))?;
     let plan = steps(grid);
     let text = plan.iter().map(|(name, step)| format!("{name}:\n{}\n", step.as_str().unwrap_or_default()));

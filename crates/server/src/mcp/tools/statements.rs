@@ -1,10 +1,9 @@
 //! Statements of an assistant: one at a time, and only such as read.
 
-use super::Limits;
 use super::rows::{Grid, grid};
+use super::{Call, Limits};
 use crate::shared::Shared;
 use crate::statement::{self, Answer};
-use std::sync::Arc;
 use tickstone_query::dialect::Statement;
 use tickstone_query::{Parameters, QueryError};
 
@@ -12,9 +11,9 @@ use tickstone_query::{Parameters, QueryError};
 ///
 /// # Errors
 /// Where it is not one statement, would change something, or fails.
-pub(super) async fn rows(shared: &Arc<Shared>, sql: &str, limits: Limits) -> Result<Grid, QueryError> {
-    reading(shared, sql)?;
-    match statement::run(shared, sql, &Parameters::None).await? {
+pub(super) async fn rows(call: &Call<'_>, sql: &str, limits: Limits) -> Result<Grid, QueryError> {
+    reading(call.shared, sql)?;
+    match statement::run(call.shared, call.access, sql, &Parameters::None).await? {
         Answer::Rows(rows) => grid(rows, limits).await,
         Answer::Done { tag, .. } => Err(refused(&tag)),
     }
@@ -24,8 +23,8 @@ pub(super) async fn rows(shared: &Arc<Shared>, sql: &str, limits: Limits) -> Res
 ///
 /// # Errors
 /// As [`rows`].
-pub(super) async fn own_rows(shared: &Arc<Shared>, sql: &str, limits: Limits) -> Result<Grid, QueryError> {
-    rows(shared, sql, limits).await.map_err(|mut error| {
+pub(super) async fn own_rows(call: &Call<'_>, sql: &str, limits: Limits) -> Result<Grid, QueryError> {
+    rows(call, sql, limits).await.map_err(|mut error| {
         error.position = None;
         error
     })

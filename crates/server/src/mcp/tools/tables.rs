@@ -20,7 +20,7 @@ const DESCRIBED_SYMBOLS: usize = 10;
 
 /// `list_tables`.
 pub(super) async fn list(call: &Call<'_>) -> Result<Told, QueryError> {
-    let snapshot = snapshot(call.shared).await?;
+    let snapshot = snapshot(call.shared, call.access).await?;
     let matching = || listed(&snapshot).filter(|table| call.arguments.matches(&[table.schema().name()]));
     let count = matching().count();
     let mut bytes = 0;
@@ -82,8 +82,8 @@ pub(super) async fn describe(call: &Call<'_>) -> Result<Told, QueryError> {
     let wanted = call.arguments.text("table").unwrap_or_default();
     let limits = Limits { rows: usize::MAX, ..call.limits };
     let columns =
-        statements::own_rows(call.shared, &format!("SHOW COLUMNS FROM {}", quoted(wanted)), limits).await?;
-    let snapshot = snapshot(call.shared).await?;
+        statements::own_rows(call, &format!("SHOW COLUMNS FROM {}", quoted(wanted)), limits).await?;
+    let snapshot = snapshot(call.shared, call.access).await?;
     let Some(table) = snapshot.table(wanted) else {
         return Err(QueryError::request(format!("table '{wanted}' was dropped just now")));
     };
@@ -149,14 +149,11 @@ pub(super) async fn sample(call: &Call<'_>) -> Result<Told, QueryError> {
     let wanted = call.arguments.text("table").unwrap_or_default();
     let newest = call.arguments.text("order") != Some("oldest");
     let count = call.arguments.count("count").unwrap_or(SAMPLE_ROWS).min(call.limits.rows);
-    let snapshot = snapshot(call.shared).await?;
+    let snapshot = snapshot(call.shared, call.access).await?;
     let grid = match snapshot.table(wanted) {
         Some(table) => sampled(call, table, count, newest).await?,
         // It says what is wrong with the name.
-        None => {
-            statements::own_rows(call.shared, &format!("SELECT * FROM {}", quoted(wanted)), call.limits)
-                .await?
-        }
+        None => statements::own_rows(call, &format!("SELECT * FROM {}", quoted(wanted)), call.limits).await?,
     };
     Ok(Told { text: format!("{}\n{}", grid.text(), grid.note()), data: grid.data() })
 }
@@ -183,7 +180,7 @@ async fn sampled(
             format!("SELECT * FROM {from}{condition} ORDER BY {ts} {order} LIMIT {count}")
         }
     };
-    statements::own_rows(call.shared, &sql, call.limits).await
+    statements::own_rows(call, &sql, call.limits).await
 }
 
 /// Where the partitions begin or end that have so many rows, counted from one end; `None` where it takes all.

@@ -1,12 +1,12 @@
 //! An upload that is there as a whole into its table.
 
-use super::super::rows::status;
 use super::super::words::{Fault, wrong};
 use super::kind;
 use super::mend::{Mended, Mending, mend};
 use super::report::{Column, Report};
 use super::spool::{TemporaryFile, Upload, unkept};
 use super::wishes::{Atomicity, Wishes};
+use crate::http::{status_of, status_of_kind};
 use axum::http::StatusCode;
 use std::fs::File;
 use std::io::Read;
@@ -14,12 +14,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tickstone_engine::Engine;
-use tickstone_model::TableSchema;
+use tickstone_model::{Rights, TableSchema};
 use tickstone_query::Aside;
 use tickstone_query::import::{
     BadRows, FileFormat, FileReport, ImportError, ImportRequest, Progress, import,
 };
-use tickstone_query::{Database, QueryError};
+use tickstone_query::{Access, Database, QueryError};
 use tickstone_wire::TimeFormat;
 use tickstone_wire::csv::{BYTE_ORDER_MARK, Layout, has_header, sniff_delimiter};
 
@@ -35,6 +35,7 @@ const SAMPLE_BYTES: usize = 1 << 20;
 /// What is wrong with it; nothing of it is stored then. Where the rows of a second commit could not be stored, the report
 /// says so.
 pub(super) fn load(
+    access: &Access,
     database: &Database,
     wishes: &Wishes,
     table: &str,
@@ -43,16 +44,23 @@ pub(super) fn load(
 ) -> Result<Report, Fault> {
     let engine = database.engine();
     let is_there = engine.snapshot().table(table).is_some();
+    let may = match (is_there, wishes.overwrite) {
+        (false, _) => access.may_everywhere(Rights::CREATE),
+        (true, false) => access.may(Rights::INSERT, table),
+        (true, true) => access.may(Rights::INSERT | Rights::ALTER, table),
+    };
+    may.and_then(|()| access.check_audit()).map_err(|error| of_query(&error))?;
     if !is_there && !wishes.create {
         return Err(wrong(format!("table '{table}' does not exist, and create=false makes none")));
     }
     if !(is_there && wishes.overwrite) {
-        return Load::of(database, wishes, table, upload, cancelled)?.run();
+        return Load { owner: access.owner(), ..Load::of(database, wishes, table, upload, cancelled)? }.run();
     }
     // The old table stays until the new one is whole.
     let aside = Arc::new(engine.aside().map_err(|error| of_query(&error.into()))?);
     let load = Load {
         aside: Some(Arc::clone(&aside)),
+        owner: access.owner(),
         ..Load::of(database, wishes, aside.name(), upload, cancelled)?
     };
     let report = load.run()?;
@@ -66,6 +74,8 @@ struct Load<'a> {
     wishes: &'a Wishes,
     table: &'a str,
     upload: &'a Upload,
+    /// Who owns a table that is made.
+    owner: Option<u32>,
     format: FileFormat,
     /// How a CSV is laid out, where it can be told before it is decoded.
     layout: Option<Layout>,
@@ -95,7 +105,7 @@ impl<'a> Load<'a> {
             return Err(not_taken(&format!("is {what}")));
         }
         let layout = (format == FileFormat::Csv).then(|| layout_of(&head, wishes)).flatten();
-        Ok(Self { database, wishes, table, upload, format, layout, aside: None, cancelled })
+        Ok(Self { database, wishes, table, upload, owner: None, format, layout, aside: None, cancelled })
     }
 
     fn run(&self) -> Result<Report, Fault> {
@@ -107,6 +117,7 @@ impl<'a> Load<'a> {
         request.types.clone_from(&wishes.types);
         request.time_units.clone_from(&wishes.units);
         request.partition_by = wishes.partition_by;
+        request.owner = self.owner;
         request.delimiter = self.layout.map(|layout| layout.delimiter).or(wishes.delimiter);
         request.header = self.layout.map(|layout| layout.header).or(wishes.force_header.then_some(true));
         let atomicity = self.atomicity()?;
@@ -224,7 +235,7 @@ impl<'a> Load<'a> {
         if !hint.is_empty() {
             what = format!("{what}\nhint: {hint}");
         }
-        (status(error.kind()), what)
+        (status_of_kind(error.kind()), what)
     }
 
     fn report(&self, file: &FileReport, added: u64, errors: Option<Vec<u64>>) -> Report {
@@ -261,7 +272,7 @@ impl<'a> Load<'a> {
 }
 
 fn of_query(error: &QueryError) -> Fault {
-    (status(error.kind), error.to_string())
+    (status_of(error), error.to_string())
 }
 
 fn head(path: &Path) -> std::io::Result<Vec<u8>> {

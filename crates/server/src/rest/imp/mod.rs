@@ -20,6 +20,7 @@ use super::words::{Fault, media_type, wrong};
 use crate::http::json as answer;
 use crate::metrics::Counter;
 use crate::shared::Shared;
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::multipart::Field;
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, RawQuery, Request, State};
@@ -33,6 +34,8 @@ use serde_json::json;
 use spool::{Spool, Upload};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tickstone_query::{Access, QueryError};
 use wishes::Wishes;
 
 pub(super) use wishes::WORDS;
@@ -43,6 +46,7 @@ const SCHEMA_BYTES_MAX: usize = 1 << 20;
 /// POST `/imp`.
 pub(super) async fn imp(
     State(shared): State<Arc<Shared>>,
+    Extension(access): Extension<Access>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
@@ -50,7 +54,7 @@ pub(super) async fn imp(
     // Also what is wrong with the other words is told in the form that is asked for.
     let as_json = query.as_deref().unwrap_or_default().split('&').any(|word| word == "fmt=json");
     let done = match Wishes::of(query.as_deref()) {
-        Ok(wishes) => done(&shared, wishes, &headers, body).await,
+        Ok(wishes) => done(&shared, access, wishes, &headers, body).await,
         Err(fault) => Err(fault),
     };
     if let Ok(report) = &done {
@@ -84,6 +88,7 @@ struct Received {
 
 async fn done(
     shared: &Arc<Shared>,
+    access: Access,
     mut wishes: Wishes,
     headers: &HeaderMap,
     body: Body,
@@ -108,7 +113,20 @@ async fn done(
     let table = table.ok_or_else(|| wrong("the upload names no table: /imp?name=trades"))?;
     let cancel = Cancel(Arc::new(AtomicBool::new(false)));
     let (database, cancelled) = (shared.database.clone(), Arc::clone(&cancel.0));
-    let load = move || load::load(&database, &wishes, &table, &received.upload, cancelled);
+    let load = move || {
+        let loaded = load::load(&access, &database, &wishes, &table, &received.upload, cancelled);
+        match &loaded {
+            Ok(report) => {
+                access.tell_added(&report.table, report.rows_imported);
+                std::thread::sleep(access.wait_for(report.rows_imported).unwrap_or_default());
+            }
+            Err((_, what)) => {
+                let error = QueryError::request(what.clone());
+                access.tell("INGEST", table.as_str().into(), 0, Duration::ZERO, Some(&error));
+            }
+        }
+        loaded
+    };
     let loaded = tokio::task::spawn_blocking(load).await;
     loaded.unwrap_or_else(|_| Err((StatusCode::INTERNAL_SERVER_ERROR, "the import was cut short".into())))
 }

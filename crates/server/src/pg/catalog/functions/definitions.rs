@@ -56,10 +56,8 @@ pub(super) fn all() -> Vec<Function> {
         function("pg_indexes_size", 1..=1, Kind::Int8, |now, values| {
             relation_oid(now, values.first()).map(|_| 0_i64).into()
         }),
-        function("pg_database_size", 1..=1, Kind::Int8, |now, _| whole(&now.known.engine.snapshot()).into()),
-        function("pg_tablespace_size", 1..=1, Kind::Int8, |now, _| {
-            whole(&now.known.engine.snapshot()).into()
-        }),
+        function("pg_database_size", 1..=1, Kind::Int8, |now, _| whole(&now.snapshot()).into()),
+        function("pg_tablespace_size", 1..=1, Kind::Int8, |now, _| whole(&now.snapshot()).into()),
         function("pg_describe_object", 3..=3, Kind::Text, |_, _| Value::Null),
         function("pg_size_pretty", 1..=1, Kind::Text, |_, values| {
             values.first().and_then(Value::int).map(pretty).into()

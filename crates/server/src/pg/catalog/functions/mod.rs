@@ -15,6 +15,7 @@ use std::cell::OnceCell;
 use std::hash::{Hash, Hasher};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use tickstone_engine::Snapshot;
 use tickstone_query::arrow::datatypes::DataType;
 use tickstone_query::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
@@ -42,7 +43,12 @@ struct Now<'a> {
 impl Now<'_> {
     /// The tables of the newest snapshot.
     fn relations(&self) -> &Relations {
-        self.relations.get_or_init(|| Relations::of(&self.known.engine.snapshot(), &self.known.derived))
+        self.relations.get_or_init(|| Relations::of(&self.snapshot(), &self.known.derived))
+    }
+
+    /// The newest snapshot, as the client sees it.
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.client.snapshot(&self.known.engine)
     }
 }
 
