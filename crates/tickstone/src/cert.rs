@@ -1,4 +1,4 @@
-//! `tickstone cert`: certificates for labs and tests, of an authority of one's own.
+//! `tickstone cert`: certificates of servers and users for labs and tests, of an authority of one's own.
 
 use crate::failure::{Failure, Result};
 use chrono::{DateTime, Datelike, Days, Utc};
@@ -18,6 +18,8 @@ Examples:
   tickstone cert --out /etc/tickstone ticks.example.com 10.0.0.7
   tickstone serve --tls-certificate certificates/server.pem --tls-key certificates/server-key.pem
   psql 'host=localhost port=8812 user=me sslmode=verify-full sslrootcert=certificates/ca.pem'
+  tickstone cert --user ann                         ann.pem and ann-key.pem, by which ann connects without a password
+  tickstone serve … --tls-client-ca certificates/ca.pem
 
 Run again it makes another certificate of the same authority, which a server that runs takes up by itself. Whoever has
 ca-key.pem can make certificates that your clients trust: keep it away from the server, or use those of your own
@@ -29,17 +31,20 @@ const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 /// How long the authority holds, in days.
 const CA_DAYS: u64 = 3650;
 
-/// Make a certificate authority and a server's certificate, for labs and tests.
+/// Make a certificate authority and a certificate of a server or a user, for labs and tests.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The names and addresses that clients reach the server by [default: localhost 127.0.0.1 ::1]
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", conflicts_with = "user")]
     names: Vec<String>,
+    /// Make the certificate of this user instead of the server's
+    #[arg(long, value_name = "NAME", value_parser = parse_user)]
+    user: Option<String>,
     /// The directory of the files
     #[arg(long, value_name = "DIR", default_value = "certificates")]
     out: PathBuf,
-    /// How many days the server's certificate holds
+    /// How many days the certificate holds
     #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u64).range(1..=3650))]
     days: u64,
 }
@@ -48,24 +53,56 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let out = &args.out;
     fs::create_dir_all(out).map_err(|source| Failure::Io { action: "make", path: out.clone(), source })?;
     let authority = authority(out)?;
-    let names = match args.names.as_slice() {
-        [] => NAMES.map(str::to_string).to_vec(),
-        names => names.to_vec(),
+    let names = match (&args.user, args.names.as_slice()) {
+        (Some(_), _) => Vec::new(),
+        (None, []) => NAMES.map(str::to_string).to_vec(),
+        (None, names) => names.to_vec(),
+    };
+    let (file, named, purpose, trusted_by) = match &args.user {
+        Some(user) => (
+            user.as_str(),
+            user.as_str(),
+            ExtendedKeyUsagePurpose::ClientAuth,
+            "the server trusts (tls_client_ca)",
+        ),
+        None => {
+            let named = names.first().map_or("", String::as_str);
+            ("server", named, ExtendedKeyUsagePurpose::ServerAuth, "clients trust")
+        }
     };
     let key = KeyPair::generate().map_err(failed)?;
-    let mut server = CertificateParams::new(names.clone()).map_err(failed)?;
-    server.distinguished_name.push(DnType::CommonName, names.first().map_or("", String::as_str));
-    server.use_authority_key_identifier_extension = true;
-    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    holds(&mut server, args.days);
-    let certificate = server.signed_by(&key, &authority).map_err(failed)?;
-    write(&out.join("server-key.pem"), &key.serialize_pem(), true)?;
-    write(&out.join("server.pem"), &certificate.pem(), false)?;
-    println!("{}: a certificate for {}", out.join("server.pem").display(), names.join(", "));
-    println!("{}: its key", out.join("server-key.pem").display());
-    println!("{}: what clients trust", out.join("ca.pem").display());
+    let mut params = CertificateParams::new(names.clone()).map_err(failed)?;
+    params.distinguished_name.push(DnType::CommonName, named);
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![purpose];
+    holds(&mut params, args.days);
+    let certificate = params.signed_by(&key, &authority).map_err(failed)?;
+    let (certificate_file, key_file) = (out.join(format!("{file}.pem")), out.join(format!("{file}-key.pem")));
+    write(&key_file, &key.serialize_pem(), true)?;
+    write(&certificate_file, &certificate.pem(), false)?;
+    let holder = if args.user.is_some() { format!("user {named}") } else { names.join(", ") };
+    println!("{}: a certificate for {holder}", certificate_file.display());
+    println!("{}: its key", key_file.display());
+    println!("{}: what {trusted_by}", out.join("ca.pem").display());
     Ok(())
+}
+
+/// A user whose files have names of their own.
+fn parse_user(name: &str) -> std::result::Result<String, String> {
+    let is_taken =
+        ["ca", "server"].iter().any(|taken| name.eq_ignore_ascii_case(taken)) || name.ends_with("-key");
+    if name.is_empty()
+        || is_taken
+        || name.starts_with('.')
+        || name.contains(['/', '\\'])
+        || name.contains(char::is_control)
+    {
+        return Err(
+            "it is the name of files too: not ca, server or a path, and no -key at its end".to_string()
+        );
+    }
+    Ok(name.to_string())
 }
 
 /// The authority of a directory, which is made where it is not there.

@@ -44,6 +44,8 @@ pub(crate) enum Command {
     /// Settings come from flags, from the environment (TICKSTONE_HTTP_PORT=9000), from the configuration file
     /// (http_port = 9000) and from their defaults, in this order.
     Serve(crate::serve::ServeArgs),
+    /// Users of a database that no server has open
+    User(crate::user::Args),
     /// Make a certificate authority and a server's certificate, for labs and tests
     Cert(crate::cert::Args),
     /// Let an AI assistant ask the database: Model Context Protocol on standard input and output

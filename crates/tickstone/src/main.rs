@@ -21,10 +21,12 @@ mod mcp;
 mod open;
 mod output;
 mod replay;
+mod secret;
 mod serve;
 mod sql;
 mod stream;
 mod units;
+mod user;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Gen(args) => r#gen::run(&args).map_err(failure::Failure::from),
         Command::Demo(args) => demo::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::User(args) => user::run(&args),
         Command::Cert(args) => cert::run(&args),
         Command::Mcp(args) => mcp::run(&args),
         Command::Replay(args) => replay::run(args),

@@ -4,6 +4,7 @@ use crate::failure::{Failure, Result, of_client};
 use crate::interrupt::Interrupt;
 use crate::open::DataArgs;
 use crate::output::Output;
+use crate::secret;
 use crate::units;
 use clap::{Subcommand, ValueEnum};
 use std::fs::File;
@@ -170,7 +171,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             if !data.is_there() {
                 return Err(Failure::NoDatabase { path: data.data.clone() });
             }
-            data.open(false)?.engine().streams().drop(name)?;
+            let database = data.open(false)?;
+            // With what was granted on it, and not where a table reads it.
+            let sql = format!("DROP STREAM \"{}\"", name.replace('"', "\"\""));
+            database.runtime().block_on(database.session().query(&sql))?;
             eprintln!("dropped stream {name}");
             Ok(())
         }
@@ -210,7 +214,10 @@ fn connect(address: &str, name: &str) -> Result<(StreamClient, StreamId)> {
     let with_port = address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let there = |error: io::Error| Failure::Terminal(format!("{address}: {}", told(&error)));
     let mut client = match (Address::is_meant(address), with_port) {
-        (true, _) => StreamClient::connect_to(address).map_err(of_client)?,
+        (true, _) => {
+            let address = Address::parse_or(address, STREAM_PORT).map_err(of_client)?;
+            StreamClient::connect_to(&secret::completed(address)?).map_err(of_client)?
+        }
         (false, true) => StreamClient::connect(address).map_err(there)?,
         (false, false) => StreamClient::connect((address, STREAM_PORT)).map_err(there)?,
     };

@@ -36,8 +36,10 @@ Examples:
   echo \"SHOW TABLES\" | tickstone sql
   tickstone sql --read-only                                  beside a process that writes
   tickstone sql --connect tickstone://localhost              in a server
+  tickstone sql --connect tickstone+tls://ann@db             as a user
 
-In the shell a statement ends with a semicolon; help lists its commands.";
+In the shell a statement ends with a semicolon; help lists its commands. The password of a user comes from
+TICKSTONE_PASSWORD, or is asked for; a token comes from TICKSTONE_TOKEN.";
 
 /// Run SQL: one text, a file, or an interactive shell.
 #[derive(Debug, clap::Args)]
@@ -52,7 +54,7 @@ pub(crate) struct Args {
     /// Open the database for reading only, also while another process writes it
     #[arg(long)]
     read_only: bool,
-    /// Run it in a server: tickstone://host[:port], or tickstone+tls://host[:port][?ca=FILE]
+    /// Run it in a server: tickstone://[user@]host[:port], or tickstone+tls://[user@]host[:port][?ca=FILE]
     #[arg(long, value_name = "URL", conflicts_with_all = ["read_only", "data", "memory_budget", "query_memory"])]
     connect: Option<String>,
     /// How rows are shown

@@ -1,6 +1,7 @@
 //! A server that statements are sent to, and our session of it.
 
 use crate::failure::{Failure, Result, of_client};
+use crate::secret;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
@@ -32,16 +33,17 @@ struct Names {
 }
 
 impl Remote {
-    /// Connects to `tickstone://host[:port]`.
+    /// Connects to an address as `secret::address` reads it.
     ///
     /// # Errors
-    /// Where no server answers there.
+    /// Where no server answers there, and where it does not know who connects.
     pub(super) fn connect(url: &str) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime =
             runtime.map_err(|error| Failure::Terminal(format!("cannot start a thread: {error}")))?;
         let runtime: &'static Runtime = Box::leak(Box::new(runtime));
-        let session = async { Client::connect(url).await?.session().await };
+        let address = secret::address(url)?;
+        let session = async { Client::connect_to(address).await?.session().await };
         let session = runtime.block_on(session).map_err(of_client)?;
         Ok(Self { session, names: Arc::default(), runtime })
     }
