@@ -13,6 +13,7 @@ PROFILE ?= release
 PACKAGE := crates/python/python/tickstone
 # Files of Python tests side by side, but for those of clients, some of which take a machine's connections for themselves.
 PARALLEL := -n auto --dist loadfile
+SBOM := $(or $(CARGO_TARGET_DIR),target)/sbom
 DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
@@ -23,7 +24,7 @@ export CLIPPY_ARGS := -D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build release dist sizes tidy demo serve python python-dev test lint fmt test-rust test-planted simulate soak fuzz miri asan arm test-python test-python-package bench clean
+.PHONY: help setup build release dist sizes tidy demo serve python python-dev test lint fmt test-rust test-planted simulate soak fuzz miri asan arm deny sbom test-python test-python-package bench clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +74,26 @@ ifndef LINTED
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	$(CARGO) clippy --locked -p tickstone-python -- -D warnings
 endif
+
+deny: setup ## licences, bans, sources and known vulnerabilities of all dependencies (deny.toml)
+	@CARGO="$(CARGO)" sh scripts/setup.sh deny
+	@echo "==> licences, bans and sources"
+	$(CARGO) deny --locked check --hide-inclusion-graph licenses bans sources
+	@echo "==> advisories"
+	@if CARGO="$(CARGO)" sh scripts/setup.sh advisories; then $(CARGO) deny --locked --offline check advisories; fi
+
+# For this platform. The tool writes beside each Cargo.toml, so it runs on a copy of the crates.
+sbom: setup ## what the program and the Python package are made of, as CycloneDX JSON in target/sbom
+	@CARGO="$(CARGO)" sh scripts/setup.sh sbom
+	@$(CARGO) metadata --locked --format-version 1 >/dev/null
+	@rm -rf $(SBOM) && mkdir -p $(SBOM)/copy
+	@tar -cf - --exclude='*.so' Cargo.toml Cargo.lock crates | tar -xf - -C $(SBOM)/copy
+	@cd $(SBOM)/copy && $(CARGO) cyclonedx --quiet --format json --spec-version 1.5
+	@from=$$(cd $(SBOM)/copy && pwd -P); for package in tickstone/tickstone python/tickstone-python; do \
+		sed "s|$$from||g" $(SBOM)/copy/crates/$$package.cdx.json > $(SBOM)/$${package#*/}.cdx.json || exit 1; \
+		echo "$(SBOM)/$${package#*/}.cdx.json"; \
+	done
+	@rm -rf $(SBOM)/copy
 
 fmt: ## format all Rust code
 	$(CARGO) fmt --all

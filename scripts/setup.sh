@@ -1,6 +1,6 @@
 #!/bin/sh
 # Prepares a machine: checks what a step needs, installs what is missing, says what it does.
-# usage: setup.sh compiler | lint | python | package | clients
+# usage: setup.sh compiler | lint | python | package | clients | deny | advisories | sbom
 set -eu
 
 say() { printf '==> %s\n' "$*"; }
@@ -73,11 +73,38 @@ take_pgbench() {
     rm -rf "$unpacked"
 }
 
+# Installs a subcommand of cargo in this version, where none is installed.
+subcommand() {
+    "$CARGO" "$1" --version >/dev/null 2>&1 || {
+        say "installing cargo-$1 $2; compiling it takes some ten minutes on 2 cores"
+        "$CARGO" install --locked "cargo-$1@$2"
+    }
+}
+
+deny() { subcommand deny 0.20.2; }
+
+sbom() { subcommand cyclonedx 0.5.9; }
+
+# Fetches the database of advisories. An older copy will do; without one this says so and returns 1.
+advisories() {
+    copies=${CARGO_HOME:-$HOME/.cargo}/advisory-dbs
+    "$CARGO" deny fetch db && return
+    if ls -d "$copies"/*/crates >/dev/null 2>&1; then
+        say "the advisories could not be fetched: an older copy in $copies is checked" >&2
+        return
+    fi
+    say "ADVISORIES WERE NOT CHECKED: their database could not be fetched, and $copies has no copy of it" >&2
+    return 1
+}
+
 case "${1:-}" in
     compiler) compiler ;;
     lint) lint ;;
     python) python ;;
     package) package ;;
     clients) clients ;;
+    deny) deny ;;
+    advisories) advisories ;;
+    sbom) sbom ;;
     *) sed -n '2,3p' "$0" >&2; exit 2 ;;
 esac
