@@ -102,7 +102,10 @@ def test_http_and_websocket(tls: Any, authority: Path) -> None:
     with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
         urllib.request.urlopen(f"{https}/ping", context=ssl.create_default_context())
     address = f"wss://localhost:{tls.ports['http_port']}/subscribe"
-    with connect(address, ssl=trusting(authority)) as socket:
+    # The client's two threads share the connection, which Python's TLS 1.3 cannot take: one in 300 would stall.
+    by_1_2 = trusting(authority)
+    by_1_2.maximum_version = ssl.TLSVersion.TLSv1_2
+    with connect(address, ssl=by_1_2) as socket:
         socket.send('{"query": "SUBSCRIBE SELECT x FROM t"}')
         assert socket.recv(timeout=20)
 
@@ -136,7 +139,7 @@ def test_our_own(program: Path, tls: Any, authority: Path) -> None:
     for address, wanted in [
         (f"tickstone+tls://localhost:{port}", "is not trusted"),
         (f"tickstone+tls://localhost:{port}?ca={authority / 'server-key.pem'}", "has no certificate"),
-        (f"tickstone+tls://localhost:{port}?ca={authority / 'none.pem'}", "cannot read the authorities"),
+        (f"tickstone+tls://localhost:{port}?ca={authority / 'none.pem'}", "cannot read the certificate"),
         (f"tickstone://localhost:{port}", "tickstone+tls://"),
     ]:
         told, error = shell(address)
@@ -214,5 +217,6 @@ def test_the_program_s_own_streams(tls: Any, authority: Path, program: Path) -> 
     assert by_system.returncode != 0 and "certificate" in by_system.stderr
     in_the_clear = stream("since", "0", url=f"localhost:{port}")
     assert in_the_clear.returncode != 0 and "closed the connection" in in_the_clear.stderr
-    other_name = stream("since", "0", url=url.replace("localhost", "127.0.0.2"))
-    assert other_name.returncode != 0 and "certificate" in other_name.stderr
+    # The same address under a name that its certificate has not.
+    other_name = stream("since", "0", url=url.replace("localhost", "0.0.0.0"))
+    assert other_name.returncode != 0 and "certificate" in other_name.stderr.replace(str(authority), "")
