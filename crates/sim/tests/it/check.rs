@@ -228,8 +228,9 @@ pub(crate) fn ruin(disk: &CrashDisk, random: &mut Random) {
             1 => disk.truncate(path, at as u64).unwrap(),
             2 => {
                 let (other, _) = &files[random.below(files.len() as u64) as usize];
-                // A part does not say which table it is of: only its manifest can tell.
-                if other.extension() == path.extension() {
+                // A part does not say which table it is of, nor symbols of which column they are.
+                let symbols = |path: &Path| path.to_string_lossy().contains("/symbols-");
+                if other.extension() == path.extension() || symbols(other) && symbols(path) {
                     continue;
                 }
                 let bytes = disk.read(path).unwrap();

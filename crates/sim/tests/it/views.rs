@@ -362,7 +362,11 @@ fn after_a_repair_views_are_those_of_the_rows_that_are_left() {
             if !(0..4).all(named) {
                 continue;
             }
-            let rows = selected(table, &Selection::default());
+            let caught = |read: &dyn Fn() -> Vec<Row>| {
+                let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(read));
+                read.unwrap_or_else(|_| panic!("seed {seed}: {done}"))
+            };
+            let rows = caught(&|| selected(table, &Selection::default()));
             lost += usize::from(rows.len() < 480);
             let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| queried(&snapshot, BARS)));
             let found = found.unwrap_or_else(|_| panic!("seed {seed}: {done}"));
