@@ -177,6 +177,15 @@ def test_parameters_take_the_type_of_their_place(db: Any) -> None:
     assert ask("SELECT count(*) FROM trades WHERE size = %s OR %s::text IS NULL", 1, None) == [(5,)]
     assert ask("SELECT sum(price * %s) FROM trades", Decimal("2")) == [(5.0,)]
     assert ask("SELECT %s", "alone") == [("alone",)]
+    # A cast to numeric without a size keeps the digits of the value, alone and in lists.
+    tail = Decimal("0.123456789012345")
+    assert ask("SELECT %s::numeric, %s::decimal, %s::numeric", tail, str(tail), Decimal("-1E-12")) == [
+        (tail, tail, Decimal("-1E-12"))
+    ]
+    among = "SELECT count(*) FROM (VALUES (0.123456789012345::DECIMAL(38,15))) v(m) WHERE m = ANY(%s::numeric[])"
+    assert ask(among, [tail, Decimal(12)]) == [(1,)]
+    assert ask(among, [Decimal("0.1234567890"), Decimal(12)]) == [(0,)]
+    assert ask("SELECT count(*) FROM (VALUES (0.5), (0.25)) v(m) WHERE m = %s::numeric", Decimal("0.25")) == [(1,)]
 
 
 UTC, EAST = dt.timezone.utc, dt.timezone(dt.timedelta(hours=5, minutes=30))

@@ -5,6 +5,7 @@
 //! stand wherever a value can: in WHERE, BETWEEN, IN, LIMIT, VALUES and the arguments of functions; also for the length of
 //! SAMPLE BY's buckets, a TOLERANCE, and the text of an interval, `ts IN $1`.
 
+use crate::dialect::digits::size_to;
 use crate::dialect::marker::{open_stride, placeholder_of, text};
 use crate::dialect::walk_mut;
 use crate::dialect::{AlterTable, CopySource, Partitions, Statement, inside_text, open_interval, searched};
@@ -290,6 +291,15 @@ impl<'a> Binder<'a> {
             {
                 *to = DataType::DoublePrecision;
             }
+            Expr::Cast { expr, data_type, .. } => {
+                if let Expr::Value(value) = expr.as_ref()
+                    && let Value::Placeholder(name) = &value.value
+                {
+                    // `$1::numeric` has the digits of its value.
+                    let value = self.value(name, position(value))?;
+                    size_to(data_type, &digits(std::slice::from_ref(value)));
+                }
+            }
             Expr::InList { list, negated, .. } => {
                 *list = self.items(list)?;
                 // An empty list holds nothing, not even what is NULL.
@@ -325,6 +335,19 @@ impl VisitorMut for Binder<'_> {
             Err(error) => ControlFlow::Break(error),
         }
     }
+}
+
+/// The values that are digits, also those in lists.
+fn digits(values: &[ParameterValue]) -> Vec<&str> {
+    let mut found = Vec::new();
+    for value in values {
+        match value {
+            ParameterValue::Decimal(text) | ParameterValue::Text(text) => found.push(text.as_str()),
+            ParameterValue::List(values) => found.extend(digits(values)),
+            _ => {}
+        }
+    }
+    found
 }
 
 fn is_placeholder(expr: &Expr) -> bool {

@@ -13,8 +13,8 @@
 
 use crate::texts::without_exponent;
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, SelectItem, SetExpr,
-    UnaryOperator, Value, ValueWithSpan, VisitorMut,
+    ArrayElemTypeDef, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query,
+    SelectItem, SetExpr, UnaryOperator, Value, ValueWithSpan, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -147,6 +147,25 @@ pub(crate) fn number(expr: &Expr) -> Option<String> {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => Some(format!("-{}", number(expr)?)),
         Expr::Nested(inner) => number(inner),
         _ => None,
+    }
+}
+
+/// Gives a DECIMAL without a size the one that these values need, all of which are cast to it; one of a list's values
+/// where it is a list.
+pub(crate) fn size_to(data_type: &mut DataType, digits: &[&str]) {
+    let data_type = match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(of, _) | ArrayElemTypeDef::AngleBracket(of)) => {
+            of.as_mut()
+        }
+        other => other,
+    };
+    if let Some(size) = unsized_of(data_type) {
+        let plain: Vec<_> = digits.iter().filter_map(|digits| without_exponent(digits.trim())).collect();
+        let parts = || plain.iter().map(|digits| digits.split_once('.').unwrap_or((digits, "")));
+        let whole = parts().map(|(whole, _)| whole.trim_start_matches(['-', '+']).len()).max();
+        let fraction = parts().map(|(_, fraction)| fraction.len()).max();
+        let (whole, fraction) = ("9".repeat(whole.unwrap_or(0)), "9".repeat(fraction.unwrap_or(0)));
+        *size = size_of(&format!("{whole}.{fraction}"));
     }
 }
 
