@@ -34,6 +34,14 @@ pub(crate) enum Reads {
     Nothing,
 }
 
+/// What somebody's right to a table is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Entitles {
+    Everything,
+    /// The rows and columns of these grants; nothing without one.
+    Some(Vec<Grant>),
+}
+
 /// What a right is on, written as GRANT has it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Object<'a> {
@@ -120,7 +128,7 @@ impl Standing {
         any.common(Rights::OF_OBJECTS.without(Rights::STREAM))
     }
 
-    fn grants<'a>(&'a self, table: &'a TableSchema) -> impl Iterator<Item = &'a Grant> {
+    pub(super) fn grants<'a>(&'a self, table: &'a TableSchema) -> impl Iterator<Item = &'a Grant> {
         table.access().grants.iter().filter(|grant| self.numbers.contains(&grant.to))
     }
 
@@ -143,6 +151,15 @@ impl Standing {
         }
         let grants: Vec<&Grant> = self.grants(table).filter(|grant| grant.rights.has(right)).collect();
         if grants.is_empty() { Reads::Nothing } else { Reads::Some(query_of(table, &grants)) }
+    }
+
+    /// What a right to a table is for, to be compared with what it is later.
+    pub(crate) fn entitles(&self, table: &TableSchema, right: Rights) -> Entitles {
+        if self.with_all_of(table).has(right) {
+            return Entitles::Everything;
+        }
+        let grants = self.grants(table).filter(|grant| grant.rights.has(right));
+        Entitles::Some(grants.map(|grant| Grant { rights: right, ..grant.clone() }).collect())
     }
 
     /// What it sees of a table where tables are listed, and wherever else one is looked up; `own` are the names of those

@@ -28,10 +28,11 @@ impl Connection {
         if self.portals.contains_key(&name) {
             return Err(Fault::new("42P03", format!("there is a cursor {name} already")).into());
         }
+        let entitled = self.conversation.with(|session| session.entitlement(&query)).await?;
         if let Answer::Rows(rows) = self.run(text, sql, query).await? {
             let state = State::Rows(Box::new(Reading::new(rows, "FETCH")));
             let (text, formats) = (Arc::clone(text), Formats::default());
-            self.keep(name, Portal { text, prepared: None, formats, state, hold })?;
+            self.keep(name, Portal { text, prepared: None, formats, state, hold, entitled })?;
         }
         Ok(Started::Done("DECLARE CURSOR".to_string()))
     }
@@ -78,12 +79,13 @@ impl Connection {
         moves: bool,
         formats: Option<&Formats>,
     ) -> Result<u64, Stop> {
+        portal.check()?;
         let State::Rows(reading) = &mut portal.state else { return Ok(0) };
         let most = rows.unwrap_or(u64::MAX);
         if moves {
             let mut passed = 0;
             while passed < most
-                && Self::while_wanted(&mut self.channel, &self.registered, reading.fill()).await??
+                && Self::while_wanted(&mut self.channel, &self.registered, false, reading.fill()).await??
             {
                 passed += reading.skip(most - passed);
             }

@@ -127,6 +127,7 @@ impl Connection {
                 None => State::Ready(statement),
             },
             hold: false,
+            entitled: None,
         };
         let name = message.portal_name.unwrap_or_default();
         if !name.is_empty() && self.portals.contains_key(&name) {
@@ -231,6 +232,7 @@ impl Connection {
                 self.begin_implicit().await?;
             }
         }
+        portal.entitled = self.conversation.with(|session| session.entitlement(&statement)).await?;
         if let Started::Rows(mut reading) = self.start(&text, &text, *statement).await? {
             if let Some(prepared) = &portal.prepared {
                 self.hold_to_what_was_told(prepared, &mut reading, describes).await?;
@@ -274,7 +276,10 @@ impl Connection {
     }
 
     async fn execute_portal(&mut self, portal: &mut Portal, most: u64) -> Result<(), Stop> {
-        self.begin_portal(portal, false).await?;
+        match &portal.state {
+            State::Rows(_) => portal.check()?,
+            _ => self.begin_portal(portal, false).await?,
+        }
         match std::mem::replace(&mut portal.state, State::Done("SELECT 0".to_string())) {
             State::Rows(reading) => self.read_on(portal, reading, most).await?,
             State::Done(tag) => self.complete(tag),

@@ -11,11 +11,11 @@ use crate::statement::Rows;
 use bytes::BufMut;
 use pgwire::messages::data::RowDescription;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use tickstone_query::Description;
 use tickstone_query::arrow::array::{RecordBatch, RecordBatchOptions};
 use tickstone_query::arrow::compute::{CastOptions, cast_with_options};
 use tickstone_query::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tickstone_query::dialect::Statement;
+use tickstone_query::{Description, Entitlement};
 
 /// A statement that was prepared.
 #[derive(Debug)]
@@ -68,6 +68,18 @@ pub(super) struct Portal {
     pub(super) state: State,
     /// Whether it outlives its transaction.
     pub(super) hold: bool,
+    /// What its query might read when it began.
+    pub(super) entitled: Option<Entitlement>,
+}
+
+impl Portal {
+    /// Checks that its rows may be read on.
+    ///
+    /// # Errors
+    /// Where what its user may read was changed.
+    pub(super) fn check(&self) -> Result<(), Stop> {
+        Ok(self.entitled.as_ref().map_or(Ok(()), Entitlement::check)?)
+    }
 }
 
 #[derive(Debug)]
@@ -118,6 +130,11 @@ pub(super) struct Reading {
 impl Reading {
     pub(super) fn new(rows: Rows, kind: &'static str) -> Self {
         Self { rows, told: None, kind, current: None, ended: false }
+    }
+
+    /// Whether its statement has changed the database, and is done but for its rows.
+    pub(super) fn is_done(&self) -> bool {
+        self.rows.changed
     }
 
     /// Gives its rows in the types of these columns.

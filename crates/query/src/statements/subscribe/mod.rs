@@ -12,7 +12,6 @@
 //! - who is slow keeps a bounded number of rows waiting, and then reads the tape.
 
 mod bars;
-mod entitled;
 mod messages;
 mod options;
 mod replay;
@@ -31,7 +30,6 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use entitled::Entitled;
 use futures::StreamExt;
 use messages::{Event, Message};
 use options::{Options, Slow};
@@ -70,9 +68,7 @@ pub(super) async fn run(session: &mut Session, subscribe: Subscribe) -> Result<O
     let schema = live::message_schema(&output);
     let table = Arc::clone(work.table());
     let (engine, hub) = (session.engine().clone(), Arc::clone(database.hub()));
-    let entitled = Entitled::of(session, &table)?;
     let mut subscription = Subscription {
-        entitled,
         engine,
         hub,
         work,
@@ -126,7 +122,6 @@ impl Work {
 
 /// One subscription under way.
 struct Subscription {
-    entitled: Entitled,
     engine: Engine,
     hub: Arc<Hub>,
     work: Work,
@@ -248,7 +243,6 @@ impl Subscription {
     async fn next(&mut self) -> Result<RecordBatch> {
         loop {
             if let Some(message) = self.out.pop_front() {
-                self.entitled.check(&self.engine)?;
                 self.last = Instant::now();
                 return message.into_batch(&self.schema);
             }

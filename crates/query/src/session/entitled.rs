@@ -1,0 +1,159 @@
+//! [`Entitlement`]: what a query may read as of when it began, for those whose rows are read long after: subscriptions,
+//! replays, cursors, portals that are half read.
+
+use super::Session;
+use crate::access::standing::{Entitles, Standing};
+use crate::database::Database;
+use crate::dialect::{Statement, names_read, query_of_view, tables_read};
+use crate::entrance::Access;
+use crate::error::{QueryError, Result, SqlState};
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
+use std::sync::Arc;
+use tickstone_engine::{Snapshot, TableSnapshot};
+use tickstone_model::Rights;
+
+/// What the user of a query, and the owners of the views in it, might read of each table and view in it when it began.
+#[derive(Debug)]
+pub struct Entitlement {
+    access: Access,
+    of: Vec<Entitled>,
+}
+
+/// What one of them might read of one table.
+#[derive(Debug)]
+struct Entitled {
+    /// The owner of the view that reads it, which may be whoever has the files; `None` for the user.
+    view_of: Option<Option<u32>>,
+    table: u32,
+    right: Rights,
+    entitles: Entitles,
+}
+
+impl Session {
+    /// What a query may read as of now; `None` where its user may do whatever there is, as the owner of the files.
+    ///
+    /// # Errors
+    /// Where the user was dropped.
+    pub fn entitlement(&self, statement: &Statement) -> Result<Option<Entitlement>> {
+        if self.pinned.who().is_none() {
+            return Ok(None);
+        }
+        let (access, snapshot) = (self.access(), self.database.engine().snapshot());
+        let user = Reader::of_user(access.standing(&snapshot)?);
+        let right = match self.executed(statement) {
+            Statement::Subscribe(_) | Statement::Replay(_) => Rights::SUBSCRIBE,
+            _ => Rights::SELECT,
+        };
+        let mut of = Vec::new();
+        for name in tables_read(self.executed(statement)) {
+            let name = name.rsplit('.').next().unwrap_or(&name).trim_matches('"');
+            meet(&self.database, &snapshot, name, (None, &user), right, &mut of)?;
+        }
+        Ok(Some(Entitlement { access, of }))
+    }
+}
+
+/// Adds a table by name, and what it is a view of.
+fn meet(
+    database: &Database,
+    snapshot: &Snapshot,
+    name: &str,
+    (view_of, reader): (Option<Option<u32>>, &Reader),
+    right: Rights,
+    of: &mut Vec<Entitled>,
+) -> Result<()> {
+    let Some(table) = snapshot.table(name) else { return Ok(()) };
+    if of.iter().any(|met| met.table == table.id() && met.view_of == view_of) {
+        return Ok(());
+    }
+    let entitles = reader.entitles(table, right);
+    of.push(Entitled { view_of, table: table.id(), right, entitles });
+    let schema = table.schema();
+    let query = schema.view().or_else(|| schema.materialized().map(|view| view.query.as_str()));
+    let Some(query) = query else { return Ok(()) };
+    let owner = schema.access().owner;
+    let reader = Reader::of_owner(database, snapshot, owner)?;
+    for name in names_read(&*query_of_view(query)?) {
+        meet(database, snapshot, &name, (Some(owner), &reader), right, of)?;
+    }
+    Ok(())
+}
+
+/// Whoever reads a table.
+enum Reader {
+    /// One who may do everything.
+    Admin,
+    User(Arc<Standing>),
+    /// The owner of a view who was dropped.
+    Gone,
+}
+
+impl Reader {
+    fn of_user(standing: Option<Arc<Standing>>) -> Self {
+        standing.map_or(Reader::Admin, Reader::User)
+    }
+
+    fn of_owner(database: &Database, snapshot: &Snapshot, owner: Option<u32>) -> Result<Self> {
+        let (Some(owner), Some(now)) = (owner, database.held_accounts().of(snapshot)?) else {
+            return Ok(Reader::Admin);
+        };
+        Ok(match now.standing_of_owner(owner) {
+            None => Reader::Gone,
+            Some(standing) if standing.is_admin() => Reader::Admin,
+            Some(standing) => Reader::User(standing),
+        })
+    }
+
+    fn entitles(&self, table: &TableSnapshot, right: Rights) -> Entitles {
+        match self {
+            Reader::Admin => Entitles::Everything,
+            Reader::User(standing) => standing.entitles(table.schema(), right),
+            Reader::Gone => Entitles::Some(Vec::new()),
+        }
+    }
+}
+
+impl Entitlement {
+    /// Rows that end with an error when it is no longer what it was.
+    pub(crate) fn watch(self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        let schema = rows.schema();
+        let checked = rows.map(move |batch| {
+            let batch = batch?;
+            self.check().map_err(|error| DataFusionError::External(Box::new(error)))?;
+            Ok(batch)
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, checked))
+    }
+
+    /// Checks that it is what it was.
+    ///
+    /// # Errors
+    /// Where the user was dropped, or something of it has changed.
+    pub fn check(&self) -> Result<()> {
+        let database = self.access.database();
+        let snapshot = database.engine().snapshot();
+        let user = Reader::of_user(self.access.standing(&snapshot)?);
+        for one in &self.of {
+            // A table that was dropped is told of where its rows are.
+            let Some(table) = snapshot.table_by_id(one.table) else { continue };
+            let entitles = match one.view_of {
+                None => user.entitles(table, one.right),
+                Some(owner) => Reader::of_owner(database, &snapshot, owner)?.entitles(table, one.right),
+            };
+            if entitles != one.entitles {
+                let user = self.access.user().unwrap_or_default();
+                let what = match one.view_of {
+                    None => format!("the rights of '{user}' to {} were changed", table.schema().name()),
+                    // What a view is made of is not told.
+                    Some(_) => "the rights of the owner of a view that is read were changed".to_string(),
+                };
+                let error = QueryError::request(what).state(SqlState::Denied);
+                return Err(error.hint("begin again: what may be read is found anew"));
+            }
+        }
+        Ok(())
+    }
+}
