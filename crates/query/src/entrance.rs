@@ -15,6 +15,9 @@ use tickstone_engine::streams::{Stream, StreamSettings};
 use tickstone_engine::{EngineError, Snapshot};
 use tickstone_model::{Rights, TableSchema};
 
+/// How often somebody who waits for their turn looks whether it has come.
+const TURN: Duration = Duration::from_millis(100);
+
 /// Somebody's way to a database: who they are, and what they may do as of now. Made once for a connection or a request.
 #[derive(Debug, Clone)]
 pub struct Access {
@@ -59,11 +62,12 @@ impl Access {
         self.auditor(false).map_or(Ok(()), |auditor| auditor.check())
     }
 
-    /// Tells that rows were added to a table or a stream.
-    pub fn tell_added(&self, to: &str, rows: u64) {
+    /// Notes that rows were added to a table or a stream: for the audit log and for the user's limit of rows a second.
+    pub fn added(&self, to: &str, rows: u64) {
         if let Some(auditor) = self.auditor(false).filter(|_| rows > 0) {
             auditor.added(&self.name(), self.origin, to, rows);
         }
+        self.charge(rows);
     }
 
     /// Tells of something that took a time and failed, or did not.
@@ -149,14 +153,50 @@ impl Access {
         }
     }
 
-    /// How long rows that the user added are to wait before they are acknowledged, by their limit of rows a second.
+    /// How long the user's next rows are to wait for those before, by their limit of rows a second; none at all where they
+    /// have no limit any more.
     ///
     /// # Errors
-    /// Where the user was dropped.
-    pub fn wait_for(&self, rows: u64) -> Result<Duration> {
-        match (self.owner(), self.limits()?.ingest_rows()) {
-            (Some(user), Some(rate)) => Ok(self.database.shares().wait(user, rows, rate)),
-            _ => Ok(Duration::ZERO),
+    /// Where the user was dropped, and where a client that waits for an answer would wait longer than a minute.
+    fn debt(&self, is_answered: bool) -> Result<Duration> {
+        /// The longest that a client waits for its turn.
+        const TURN_MAX: Duration = Duration::from_secs(60);
+        let (Some(user), Some(rate)) = (self.owner(), self.limits()?.ingest_rows()) else {
+            return Ok(Duration::ZERO);
+        };
+        let debt = self.database.shares().debt(user, rate);
+        if is_answered && debt > TURN_MAX {
+            let (name, seconds) = (self.name(), debt.as_secs());
+            let what = format!(
+                "user '{name}' has added more than ingest_rows_per_second, {rate}: the next rows are due in {seconds} s"
+            );
+            return Err(
+                QueryError::new(ErrorKind::Retry, what).hint("send them again then, nothing was stored")
+            );
+        }
+        Ok(debt)
+    }
+
+    /// Waits until the user's next rows may be added, by their limit of rows a second. A client that waits for an answer
+    /// (`is_answered`) is told where that takes long; another one waits as long as it takes.
+    ///
+    /// # Errors
+    /// Where the user was dropped, and where they are to come back in more than a minute.
+    pub async fn turn(&self, is_answered: bool) -> Result<()> {
+        loop {
+            match self.debt(is_answered)? {
+                Duration::ZERO => return Ok(()),
+                debt => tokio::time::sleep(debt.min(TURN)).await,
+            }
+        }
+    }
+
+    /// Counts rows that the user added, so that the next wait for their turn.
+    pub fn charge(&self, rows: u64) {
+        // Whoever was dropped meanwhile adds none any more.
+        let rate = self.limits().ok().and_then(|limits| limits.ingest_rows());
+        if let (Some(user), Some(rate)) = (self.owner(), rate) {
+            self.database.shares().charge(user, rows, rate);
         }
     }
 
@@ -279,6 +319,11 @@ impl Access {
 }
 
 impl Database {
+    /// Has nobody's rows wait for their turn any more, for when the process is to end: what has come is stored.
+    pub fn hurry(&self) {
+        self.shares().hurry();
+    }
+
     /// Drops a stream, and what was granted on it.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 use crate::error::{ErrorKind, QueryError, Result};
 use datafusion::execution::disk_manager::{DEFAULT_MAX_TEMP_DIRECTORY_SIZE, DiskManager};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -18,8 +18,8 @@ const USERS_MAX: usize = 64;
 const IDLE: Duration = Duration::from_secs(60);
 /// Bytes of the stack of a thread that runs queries.
 pub(crate) const STACK_BYTES: usize = 8 << 20;
-/// The longest that rows wait because of those before them.
-const WAIT_MAX: Duration = Duration::from_secs(60);
+/// The longest time that rows of a user are counted ahead: more than that is as good as for ever.
+const DEBT_MAX: Duration = Duration::from_secs(1 << 26);
 
 /// Threads that run a user's statements, until nobody refers to them.
 #[derive(Debug)]
@@ -100,8 +100,10 @@ pub(crate) struct Shares {
     connections: Mutex<HashMap<u32, Arc<AtomicUsize>>>,
     /// Held by who makes or drops a stream: it and what is granted on it are two changes.
     streams: Mutex<()>,
-    /// When the rows that a user added so far are paid for.
-    paid: Mutex<HashMap<u32, Instant>>,
+    /// When the time is over that the rows take which a user added so far, and at how many a second that is.
+    paid: Mutex<HashMap<u32, (Instant, u64)>>,
+    /// Whether no rows wait any more.
+    hurries: AtomicBool,
 }
 
 impl Shares {
@@ -170,14 +172,28 @@ impl Shares {
         Some(Seat(Arc::clone(count)))
     }
 
-    /// How long rows that a user added are to wait, at so many a second.
-    pub(crate) fn wait(&self, user: u32, rows: u64, rate: u64) -> Duration {
-        let mut all = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let cost = Duration::from_secs_f64((rows as f64 / rate.max(1) as f64).min(WAIT_MAX.as_secs_f64()));
-        let paid = all.entry(user).or_insert(now);
-        *paid = ((*paid).max(now) + cost).min(now + WAIT_MAX);
-        paid.duration_since(now)
+    /// Counts rows that a user added, at so many a second.
+    pub(crate) fn charge(&self, user: u32, rows: u64, rate: u64) {
+        let debt = self.debt(user, rate).as_secs_f64() + rows as f64 / rate.max(1) as f64;
+        let paid = Instant::now() + Duration::from_secs_f64(debt.min(DEBT_MAX.as_secs_f64()));
+        self.paid.lock().unwrap_or_else(PoisonError::into_inner).insert(user, (paid, rate));
+    }
+
+    /// How long a user's next rows are to wait for those before.
+    pub(crate) fn debt(&self, user: u32, rate: u64) -> Duration {
+        if self.hurries.load(Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        let all = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((paid, at)) = all.get(&user) else { return Duration::ZERO };
+        let left = paid.saturating_duration_since(Instant::now());
+        // Another limit holds for the rows that wait already.
+        left.mul_f64((*at).max(1) as f64 / rate.max(1) as f64).min(DEBT_MAX)
+    }
+
+    /// Has no rows wait from now on.
+    pub(crate) fn hurry(&self) {
+        self.hurries.store(true, Ordering::Relaxed);
     }
 }
 
@@ -221,10 +237,17 @@ mod tests {
     #[test]
     fn rows_wait_for_those_before_them() {
         let shares = Shares::default();
-        assert!(shares.wait(1, 100, 1_000) <= Duration::from_millis(100));
-        let second = shares.wait(1, 100, 1_000);
-        assert!(second > Duration::from_millis(150) && second <= Duration::from_millis(200), "{second:?}");
-        assert!(shares.wait(2, 1, 1_000) <= Duration::from_millis(1));
-        assert!(shares.wait(1, 1 << 40, 1) <= WAIT_MAX);
+        assert_eq!(shares.debt(1, 1_000), Duration::ZERO);
+        shares.charge(1, 100, 1_000);
+        assert!(shares.debt(1, 1_000) <= Duration::from_millis(100));
+        shares.charge(1, 100_000, 1_000);
+        assert!(shares.debt(1, 10_000) <= Duration::from_millis(10_100));
+        let debt = shares.debt(1, 1_000);
+        assert!(debt > Duration::from_secs(99) && debt <= Duration::from_millis(100_100), "{debt:?}");
+        assert_eq!(shares.debt(2, 1_000), Duration::ZERO);
+        shares.charge(1, u64::MAX, 0);
+        assert!(shares.debt(1, 0) <= DEBT_MAX);
+        shares.hurry();
+        assert_eq!(shares.debt(1, 1_000), Duration::ZERO);
     }
 }

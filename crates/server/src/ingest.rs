@@ -51,7 +51,8 @@ pub(crate) fn find(engine: &Engine, name: &str) -> Option<Arc<TableSchema>> {
 }
 
 /// Stores rows of tables in one commit and waits until they are safe by `sync`, or by the strictest policy of the
-/// tables; how many. Waits for the disk: no task of a runtime may call it.
+/// tables; how many. Waits for the disk: no task of a runtime may call it. The caller waited for the user's
+/// turn ([`Access::turn`]).
 ///
 /// # Errors
 /// [`NotStored`]; no row was stored then.
@@ -64,15 +65,13 @@ pub(crate) fn store(
 ) -> Result<u64, NotStored> {
     let stored = stored(access, engine, rows, making, sync);
     match &stored {
-        Ok(_) => rows.iter().for_each(|rows| access.tell_added(&rows.name, rows.rows as u64)),
+        Ok(_) => rows.iter().for_each(|rows| access.added(&rows.name, rows.rows as u64)),
         Err(NotStored::Refused(error)) => rows.iter().for_each(|rows| {
             access.tell("INGEST", rows.name.as_str().into(), 0, Duration::ZERO, Some(error));
         }),
         Err(NotStored::Changed) => {}
     }
-    let rows = stored?;
-    std::thread::sleep(access.wait_for(rows).unwrap_or_default());
-    Ok(rows)
+    stored
 }
 
 fn stored(

@@ -179,6 +179,7 @@ impl Server {
     /// Ends it: no more connections are taken, those there are end after what they are at; whether all had ended before
     /// `shutdown_timeout`.
     pub fn stop(mut self) -> bool {
+        self.shared.database.hurry();
         let _ = self.stop.send(true);
         let patience = self.shared.settings.time("shutdown_timeout").unwrap_or_default();
         let begun = Instant::now();

@@ -225,8 +225,8 @@ impl Connection {
                 Read::Part(bytes) => return Ok(bytes),
                 Read::Whole(Request::Append { stream, .. }, _) => {
                     self.wait_for_room().await?;
-                    let documents = self.append_all(stream)?;
-                    sleep(self.access.wait_for(documents)?).await;
+                    self.access.turn(false).await?;
+                    self.append_all(stream)?;
                 }
                 Read::Whole(request, size) => {
                     let answer = Answer::to(&request);
@@ -264,7 +264,7 @@ impl Connection {
     }
 
     /// Hands over the documents for one stream that have come one after the other.
-    fn append_all(&mut self, id: u16) -> std::result::Result<u64, End> {
+    fn append_all(&mut self, id: u16) -> std::result::Result<(), End> {
         let used = Used::find(&mut self.used, &self.shared, id)?;
         self.access.check_audit()?;
         self.access.may_stream(Rights::INSERT, used.stream.name())?;
@@ -279,9 +279,9 @@ impl Connection {
         });
         used.last = used.stream.push(documents)?;
         self.at = at;
-        self.access.tell_added(used.stream.name(), count);
+        self.access.added(used.stream.name(), count);
         self.shared.metrics.add(Counter::StreamDocuments, count);
-        Ok(count)
+        Ok(())
     }
 
     /// Waits until the buffers of all streams have room.

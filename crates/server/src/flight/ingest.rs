@@ -234,6 +234,7 @@ impl Inner {
         }
         let within = self.within(access, &handle)?;
         within.admit().map_err(|error| status(&error))?;
+        access.turn(true).await.map_err(|error| status(&error))?;
         match within.in_transaction().await {
             true => self.added(access, target, rows, &within).await,
             false => self.store(access, target, rows).await,

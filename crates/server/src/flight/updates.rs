@@ -99,6 +99,7 @@ impl Inner {
         within: &Within,
     ) -> Result<Updated, QueryError> {
         within.admit()?;
+        within.conversation().access().turn(true).await?;
         let rows = match within {
             Within::Session(_) if within.in_transaction().await => {
                 within

@@ -76,6 +76,10 @@ async fn stored(
             }
         },
     };
+    // What comes before its turn is not read: its client waits.
+    if let Err(error) = access.turn(true).await {
+        return refused(of_error(dialect, &error));
+    }
     let (mut bytes, _held) = match unpacked(body, headers, &shared).await {
         Ok(bytes) => bytes,
         Err((status, what)) => return refused(told(dialect, status, &what)),

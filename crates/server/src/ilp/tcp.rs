@@ -14,6 +14,7 @@ use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::transport::Transport;
 use std::net::SocketAddr;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::Engine;
@@ -263,8 +264,12 @@ impl Connection {
         self.begun = Instant::now();
         let batch = Batch { bytes, rows, now: self.now };
         let (database, access, making) = (self.shared.database.clone(), self.access.clone(), self.making);
-        let store = move || store(&access, database.engine(), batch, making);
-        self.under_way = Some(tokio::task::spawn_blocking(store));
+        self.under_way = Some(tokio::spawn(async move {
+            // Where the user was dropped meanwhile, storing says so.
+            let _ = access.turn(false).await;
+            let store = move || store(&access, database.engine(), batch, making);
+            tokio::task::spawn_blocking(store).await.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))
+        }));
     }
 
     /// Notes what became of a batch; whether the connection can go on.

@@ -12,6 +12,7 @@ use pgwire::messages::PgWireFrontendMessage as Message;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tickstone_model::Rights;
 use tickstone_query::append::{AppendRequest, Appender, append};
 use tickstone_query::arrow::array::RecordBatch;
@@ -89,13 +90,17 @@ impl Connection {
     /// Where a row is none or does not fit, the client breaks off, or the rows cannot be stored; none is then.
     pub(super) async fn copy_in(&mut self, copy: CopyIn) -> Result<String, Stop> {
         let CopyIn { table, columns, format } = copy;
-        let refused = |error: QueryError| Stop::from(Fault::new(error.sql_state().code(), error.to_string()));
+        let refused = |error: QueryError| {
+            self.access.tell("INGEST", table.as_str().into(), 0, Duration::ZERO, Some(&error));
+            Stop::from(Fault::new(error.sql_state().code(), error.to_string()))
+        };
         let found = self.access.table(Rights::INSERT, &table).map_err(refused)?;
         let missing = || {
             Fault::new("42P01", format!("table '{table}' does not exist"))
                 .hint("SHOW TABLES lists the tables")
         };
         let found = found.filter(|found| found.view().is_none()).ok_or_else(missing)?;
+        self.access.turn(true).await?;
         let code = format.code();
         let mut filler = Filler::new(&found, &columns, format)?;
         let appender = Appender::to_table(&self.access, found.name(), filler.schema())?;
@@ -178,7 +183,7 @@ impl Connection {
         writer.begin(reading.schema(), &mut self.channel.out);
         let mut rows = 0_u64;
         while let Some(batch) =
-            Self::while_wanted(&mut self.channel, &self.registered, reading.next()).await?
+            Self::while_wanted(&mut self.channel, &self.registered, false, reading.next()).await?
         {
             let batch = Canonical::of(&batch?)?;
             rows += self.copy_batch(&mut writer, &batch).await?;

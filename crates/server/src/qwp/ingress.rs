@@ -18,6 +18,7 @@ use crate::shared::Shared;
 use crate::socket::{Came, End, Incoming, Outgoing, halves};
 use axum::extract::ws::WebSocket;
 use bytes::Bytes;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use tickstone_query::Access;
 use tickstone_wire::qwp::{Limits, Status, response};
@@ -33,6 +34,7 @@ struct Connection {
     /// `None` while it is at work.
     store: Option<Store>,
     under_way: Option<JoinHandle<(Store, Outcome)>>,
+    access: Access,
     waiting: Vec<Message>,
     waiting_bytes: usize,
     /// How many messages came.
@@ -47,9 +49,10 @@ pub(super) async fn serve(socket: WebSocket, shared: Arc<Shared>, access: Access
     let (outgoing, mut incoming) = halves(socket, settings);
     let limits = Limits { message_bytes_max: settings.bytes("qwp_message_bytes_max"), ..Limits::default() };
     let deferred_max = settings.bytes("qwp_deferred_bytes_max");
-    let store = Store::new(access, shared.database.clone(), shared.making(), limits, deferred_max);
+    let store = Store::new(access.clone(), shared.database.clone(), shared.making(), limits, deferred_max);
     let mut connection = Connection {
         outgoing,
+        access,
         store: Some(store),
         under_way: None,
         waiting: Vec::new(),
@@ -140,11 +143,17 @@ impl Connection {
         let Some(mut store) = self.store.take() else { return };
         let messages = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
-        let store = move || {
-            let outcome = store.store(messages);
-            (store, outcome)
-        };
-        self.under_way = Some(self.shared.database.runtime().spawn_blocking(store));
+        let runtime = self.shared.database.runtime().handle().clone();
+        let access = self.access.clone();
+        self.under_way = Some(self.shared.database.runtime().spawn(async move {
+            // Where the user was dropped meanwhile, storing says so.
+            let _ = access.turn(false).await;
+            let store = move || {
+                let outcome = store.store(messages);
+                (store, outcome)
+            };
+            runtime.spawn_blocking(store).await.unwrap_or_else(|panic| resume_unwind(panic.into_panic()))
+        }));
     }
 
     /// Answers what was stored, and what was refused.

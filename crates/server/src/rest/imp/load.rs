@@ -271,7 +271,7 @@ impl<'a> Load<'a> {
     }
 }
 
-fn of_query(error: &QueryError) -> Fault {
+pub(super) fn of_query(error: &QueryError) -> Fault {
     (status_of(error), error.to_string())
 }
 

@@ -35,7 +35,7 @@ use spool::{Spool, Upload};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tickstone_query::{Access, QueryError};
+use tickstone_query::{Access, QueryError, SqlState};
 use wishes::Wishes;
 
 pub(super) use wishes::WORDS;
@@ -93,6 +93,8 @@ async fn done(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Report, Fault> {
+    // What comes before its turn is not read: its client waits.
+    access.turn(true).await.map_err(|error| load::of_query(&error))?;
     let received = match media_type(headers).as_str() {
         "multipart/form-data" => parts(shared, headers, body).await?,
         kind => {
@@ -117,11 +119,12 @@ async fn done(
         let loaded = load::load(&access, &database, &wishes, &table, &received.upload, cancelled);
         match &loaded {
             Ok(report) => {
-                access.tell_added(&report.table, report.rows_imported);
-                std::thread::sleep(access.wait_for(report.rows_imported).unwrap_or_default());
+                access.added(&report.table, report.rows_imported);
             }
-            Err((_, what)) => {
+            Err((status, what)) => {
                 let error = QueryError::request(what.clone());
+                let error =
+                    if *status == StatusCode::FORBIDDEN { error.state(SqlState::Denied) } else { error };
                 access.tell("INGEST", table.as_str().into(), 0, Duration::ZERO, Some(&error));
             }
         }
