@@ -43,6 +43,11 @@ impl SessionMemory {
         self.most.store(most.unwrap_or(usize::MAX), Ordering::Relaxed);
     }
 
+    /// Whether the user has a limit.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.most.load(Ordering::Relaxed) != usize::MAX
+    }
+
     /// Counts bytes that were reserved.
     fn add(&self, bytes: usize) {
         self.reserved.fetch_add(bytes, Ordering::Relaxed);

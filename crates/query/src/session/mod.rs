@@ -7,6 +7,7 @@
 
 mod catalog;
 mod describe;
+mod entitled;
 mod explained;
 mod fields;
 mod gate;
@@ -21,6 +22,7 @@ mod views;
 pub(crate) use catalog::PinnedSnapshot;
 pub use describe::Description;
 pub(crate) use describe::inspected_schema;
+pub use entitled::Entitlement;
 pub(crate) use prepared::{Prepared, elsewhere};
 pub(crate) use released::released_batch;
 pub(crate) use views::{Reading, frozen_buckets, stale_buckets, whole_buckets};
@@ -102,6 +104,8 @@ pub struct Session {
     pub(crate) states: States,
     shows: ShowFunctions,
     pub(crate) transaction: Option<Transaction>,
+    /// What its rows hold of the user's limit of memory, where there is one.
+    pub(crate) transaction_held: Option<MemoryReservation>,
     /// The sync policy of commits where the session sets one; else the table's.
     pub(crate) sync: Option<SyncPolicy>,
     pub(crate) prepared: Prepared,
@@ -150,6 +154,7 @@ impl Session {
             states,
             shows,
             transaction: None,
+            transaction_held: None,
             sync: None,
             prepared: Prepared::default(),
             temporaries: Temporaries::default(),
@@ -391,14 +396,32 @@ impl Session {
     /// # Errors
     /// Where no transaction is open, and those of [`Transaction::append`]: what was added before stays.
     pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
+        self.hold_for_transaction(rows)?;
         match &mut self.transaction {
             Some(open) => {
                 open.append(self.temporaries.stored_as(table).unwrap_or(table), rows)?;
-                self.access().tell_added(table, rows.num_rows() as u64);
+                self.access().added(table, rows.num_rows() as u64);
                 Ok(())
             }
             None => Err(QueryError::request("no transaction is open").hint("BEGIN starts one")),
         }
+    }
+
+    /// Counts rows that wait for COMMIT towards the user's limit of memory, where there is one.
+    ///
+    /// # Errors
+    /// Where there is no room for them.
+    pub(crate) fn hold_for_transaction(&mut self, rows: &RecordBatch) -> Result<()> {
+        if self.transaction.is_none() || !self.memory.is_limited() {
+            return Ok(());
+        }
+        let held = match self.transaction_held.take() {
+            Some(held) => held,
+            None => self.held_for("the open transaction"),
+        };
+        let grown = held.try_grow(rows.get_array_memory_size());
+        self.transaction_held = Some(held);
+        Ok(grown?)
     }
 
     /// Whether BEGIN came and neither COMMIT nor ROLLBACK yet.
@@ -434,6 +457,7 @@ impl Session {
         self.temporaries = Temporaries::default();
         self.prepared = Prepared::default();
         self.transaction = None;
+        self.transaction_held = None;
     }
 
     /// The database it belongs to.
@@ -500,6 +524,15 @@ impl Session {
             QueryError::new(ErrorKind::Report, format!("a statement was cut short: {error}"))
         })?;
         Ok(done?)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Whoever began it is told of nothing any more; the audit log is.
+        if self.transaction.take().is_some() {
+            self.access().tell("ROLLBACK", "the session ended".into(), 0, Duration::ZERO, None);
+        }
     }
 }
 

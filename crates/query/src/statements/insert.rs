@@ -352,6 +352,7 @@ async fn store_all(
     while let Some(batch) = stream.try_next().await? {
         let batch = target.rows(&batch, rows)?;
         rows += batch.num_rows() as u64;
+        session.hold_for_transaction(&batch)?;
         few.push(batch);
         if !session.in_transaction() && rows >= BULK_ROWS_MIN {
             let (into, batches) = (target.clone(), std::mem::take(&mut few));

@@ -204,13 +204,15 @@ fn begin(session: &mut Session, read_only: Option<bool>) -> Result<Outcome> {
 
 async fn commit(session: &mut Session) -> Result<Outcome> {
     let transaction = session.transaction.take().ok_or_else(no_transaction)?;
-    let sync = session.sync;
+    let (sync, held) = (session.sync, session.transaction_held.take());
     session.blocking(move |_| transaction.commit(sync)).await?;
+    drop(held);
     Ok(Outcome::done("COMMIT"))
 }
 
 fn rollback(session: &mut Session) -> Result<Outcome> {
     session.transaction.take().ok_or_else(no_transaction)?;
+    session.transaction_held = None;
     Ok(Outcome::done("ROLLBACK"))
 }
 
