@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tickstone_engine::Engine;
+use tickstone_engine::{Engine, EngineError};
 use tickstone_model::{Column, ColumnType, SyncPolicy, Ttl};
 use tickstone_query::arrow::array::{
     ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
@@ -67,6 +67,8 @@ struct Kept {
     /// Whether the last commit failed.
     failed: AtomicBool,
     sums: Mutex<Sums>,
+    /// Whether the server stops.
+    ending: AtomicBool,
 }
 
 impl Kept {
@@ -110,7 +112,15 @@ impl Audit {
         let wrong = |error: &dyn std::fmt::Display| SettingError::new(format!("audit = {wanted}: {error}"));
         let ttl = ttl.map_err(|error| wrong(&error))?;
         let engine = database.engine().clone();
-        let table = engine.keep_audit(&columns(), ttl).map_err(|error| wrong(&error))?;
+        let table = engine.keep_audit(&columns(), ttl).map_err(|error| match error {
+            EngineError::TableExists { name } => {
+                let what = format!(
+                    "a table '{name}' has the name of the audit log: rename it first: tickstone sql --data … -c \"ALTER TABLE {name} RENAME TO …\""
+                );
+                wrong(&what)
+            }
+            error => wrong(&error),
+        })?;
         let kept = Arc::new(Kept {
             metrics: Arc::clone(metrics),
             reads: wanted == "all",
@@ -118,6 +128,7 @@ impl Audit {
             waiting: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
             sums: Mutex::default(),
+            ending: AtomicBool::new(false),
         });
         let (send, receive) = channel();
         let writer = Writer { engine, table, kept: Arc::clone(&kept), warned: None };
@@ -129,6 +140,7 @@ impl Audit {
 
     /// Writes what is left, as far as it can be written, and ends.
     pub(crate) fn end(&self) {
+        self.shared.ending.store(true, Ordering::SeqCst);
         self.send.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
@@ -211,7 +223,8 @@ impl Writer {
                 Err(why) => {
                     self.kept.failed.store(true, Ordering::Relaxed);
                     self.warn(&why);
-                    if !open {
+                    // What waits to be tried again does not hear that nobody sends any more.
+                    if !open || self.kept.ending.load(Ordering::SeqCst) {
                         error!(
                             deeds = deeds.len(),
                             "the server ends, and what the audit log lacks is lost: {why}"

@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tickstone_query::listed;
+use tickstone_query::{Access, listed};
 
 /// What keeps rows from being stored or asked for; empty where nothing does. Where there are users its text, which may name
 /// tables, is in the log alone: anybody may ask.
@@ -22,6 +22,9 @@ fn faults(shared: &Shared) -> Vec<(&'static str, String)> {
         && let Err(error) = engine.check_tape()
     {
         faults.push(("tape", error.to_string()));
+    }
+    if let Err(error) = Access::of_owner(&shared.database).check_audit() {
+        faults.push(("audit", error.to_string()));
     }
     faults.extend(engine.maintenance_stats().last_failure.map(|cause| ("maintenance", cause)));
     if shared.database.has_users().unwrap_or(true) {
