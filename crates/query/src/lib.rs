@@ -55,7 +55,7 @@ mod texts;
 mod together;
 mod wanted;
 
-pub use access::{Limits, Verifier, is_same, random_text};
+pub use access::{Limits, Part, Privilege, Role, Verifier, is_same, random_text};
 pub use aside::{Aside, listed};
 pub use database::{Database, DatabaseOptions, ShownSetting, WeakDatabase};
 /// Arrow, in the version that rows and the arguments of functions are in.
@@ -71,8 +71,8 @@ pub use functions::user::{
 };
 pub use parameters::{ParameterValue, Parameters, widen_floats};
 pub use provider::SnapshotTable;
-pub use running::{HeldRows, QueryProgress, WaitingRows};
-pub use session::{Description, Outcome, Session};
+pub use running::{CancelToken, HeldRows, QueryProgress, WaitingRows};
+pub use session::{Description, Entitlement, Outcome, Session};
 pub use shares::Threads;
 pub use system::SystemCatalog;
 pub use texts::{array_elements, parse_bytes, parse_size, without_exponent};

@@ -37,7 +37,7 @@ const fn union(rights: &[Rights]) -> Rights {
 }
 
 /// A user, who can connect, or a role, which cannot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) name: String,
     pub(crate) is_user: bool,

@@ -28,6 +28,7 @@ const KNOWN: &[(&str, &str, bool)] = &[
     ("integer_datetimes", "on", true),
     ("intervalstyle", "postgres", true),
     ("is_superuser", "on", true),
+    ("password_encryption", "scram-sha-256", false),
     ("jit", "off", false),
     ("lc_collate", "C", false),
     ("lc_ctype", "C", false),
@@ -117,6 +118,14 @@ impl Guc {
         }
         guc.begun = guc.values.clone();
         Ok(guc)
+    }
+
+    /// The same for a user who may do everything, or may not.
+    pub(super) fn of_superuser(mut self, is_superuser: bool) -> Self {
+        for values in [&mut self.values, &mut self.begun] {
+            values.insert("is_superuser", if is_superuser { "on" } else { "off" }.to_string());
+        }
+        self
     }
 
     /// Takes a parameter of the beginning. Names with a point are those of others, as PostgreSQL has it; so are options of

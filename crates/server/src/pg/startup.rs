@@ -156,7 +156,7 @@ async fn session(
         }
         Err(None) => return Ok(Begun::Over),
     };
-    let user = access.user().map_or(user, str::to_string);
+    let (guc, user) = (guc.of_superuser(access.is_admin()), access.user().map_or(user, str::to_string));
     let registered = shared.cancels.register();
     channel.put(&Authentication::Ok);
     for (name, value) in guc.told() {

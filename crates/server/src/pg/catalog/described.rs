@@ -41,7 +41,7 @@ impl Class<'_> {
     }
 }
 
-pub(super) fn pg_class(relations: &Relations) -> Result<RecordBatch> {
+pub(super) fn pg_class(relations: &Relations, client: &Client) -> Result<RecordBatch> {
     let classes: Vec<Class<'_>> =
         relations.all.iter().map(Class::Relation).chain(relations.keys().map(Class::Index)).collect();
     let pages = |class: &Class<'_>| class.relation().bytes.div_ceil(PAGE_BYTES);
@@ -58,7 +58,7 @@ pub(super) fn pg_class(relations: &Relations) -> Result<RecordBatch> {
                 Class::Index(key) => key.name().into(),
             }),
             ("relnamespace", &|class| class.relation().namespace.into()),
-            ("relowner", &|_| OWNER.into()),
+            ("relowner", &|class| client.owner_of(&class.relation().name).0.into()),
             ("relam", &|class| match class {
                 Class::Index(_) => BTREE.into(),
                 Class::Relation(relation) => if relation.view.is_some() { 0 } else { HEAP }.into(),
@@ -292,7 +292,7 @@ pub(super) fn pg_tables(relations: &Relations, client: &Client) -> Result<Record
         &[
             ("schemaname", &|of| of.schema_name().into()),
             ("tablename", &|of| of.name.as_str().into()),
-            ("tableowner", &|_| client.user.as_str().into()),
+            ("tableowner", &|of| client.owner_of(&of.name).1.into()),
             ("hasindexes", &|of| (!of.key.is_empty()).into()),
         ],
     )
@@ -306,7 +306,7 @@ pub(super) fn pg_views(relations: &Relations, client: &Client) -> Result<RecordB
         &[
             ("schemaname", &|of| of.schema_name().into()),
             ("viewname", &|of| of.name.as_str().into()),
-            ("viewowner", &|_| client.user.as_str().into()),
+            ("viewowner", &|of| client.owner_of(&of.name).1.into()),
             ("definition", &|of| of.view.clone().into()),
         ],
     )

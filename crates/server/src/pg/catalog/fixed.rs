@@ -5,8 +5,8 @@ use super::described::{BTREE, HEAP};
 use super::relation::{DATABASE_OID, OWNER, PG_CATALOG};
 use super::settings::SETTINGS;
 use super::shape::table;
-use tickstone_query::Result;
 use tickstone_query::arrow::array::RecordBatch;
+use tickstone_query::{Result, Role};
 
 /// The tablespace of all that has none of its own.
 const TABLESPACE: i64 = 1663;
@@ -91,30 +91,51 @@ pub(super) fn pg_tablespace() -> Result<RecordBatch> {
 pub(super) fn roles(name: &str, client: &Client) -> Result<RecordBatch> {
     table(
         name,
-        &[()],
+        &client.roles(),
         &[
-            ("oid", &|()| OWNER.into()),
-            ("rolname", &|()| client.user.as_str().into()),
-            ("rolsuper", &|()| true.into()),
-            ("rolinherit", &|()| true.into()),
-            ("rolcreaterole", &|()| true.into()),
-            ("rolcreatedb", &|()| true.into()),
-            ("rolcanlogin", &|()| true.into()),
-            ("rolconnlimit", &|()| (-1_i64).into()),
+            ("oid", &|role| role.number.into()),
+            ("rolname", &|role| role.name.as_str().into()),
+            ("rolsuper", &|role| role.is_admin.into()),
+            ("rolinherit", &|_| true.into()),
+            ("rolcreaterole", &|role| role.is_admin.into()),
+            ("rolcreatedb", &|role| role.is_admin.into()),
+            ("rolcanlogin", &|role| role.is_user.into()),
+            ("rolconnlimit", &|role| {
+                role.connections.map_or(-1, |most| i64::try_from(most).unwrap_or(i64::MAX)).into()
+            }),
+            ("rolbypassrls", &|role| role.is_admin.into()),
+        ],
+    )
+}
+
+/// `pg_auth_members`: which role was given to whom.
+pub(super) fn members(client: &Client) -> Result<RecordBatch> {
+    let roles = client.roles();
+    let of = |role: &Role| role.roles.iter().map(|of| (*of, role.number)).collect::<Vec<_>>();
+    let members: Vec<(u32, u32)> = roles.iter().flat_map(of).collect();
+    table(
+        "pg_auth_members",
+        &members,
+        &[
+            ("roleid", &|(role, _)| (*role).into()),
+            ("member", &|(_, member)| (*member).into()),
+            ("grantor", &|_| OWNER.into()),
         ],
     )
 }
 
 /// `pg_user` and `pg_shadow`.
 pub(super) fn users(name: &str, client: &Client) -> Result<RecordBatch> {
+    let users: Vec<Role> = client.roles().into_iter().filter(|role| role.is_user).collect();
     table(
         name,
-        &[()],
+        &users,
         &[
-            ("usename", &|()| client.user.as_str().into()),
-            ("usesysid", &|()| OWNER.into()),
-            ("usecreatedb", &|()| true.into()),
-            ("usesuper", &|()| true.into()),
+            ("usename", &|role| role.name.as_str().into()),
+            ("usesysid", &|role| role.number.into()),
+            ("usecreatedb", &|role| role.is_admin.into()),
+            ("usesuper", &|role| role.is_admin.into()),
+            ("usebypassrls", &|role| role.is_admin.into()),
         ],
     )
 }
@@ -184,5 +205,7 @@ pub(super) fn pg_get_keywords() -> Result<RecordBatch> {
 
 /// `information_schema.enabled_roles` and such of one column.
 pub(super) fn enabled_roles(client: &Client) -> Result<RecordBatch> {
-    table("information_schema.enabled_roles", &[()], &[("role_name", &|()| client.user.as_str().into())])
+    let own = |role: &Role| client.has_role(&role.name);
+    let roles: Vec<Role> = client.roles().into_iter().filter(own).collect();
+    table("information_schema.enabled_roles", &roles, &[("role_name", &|role| role.name.as_str().into())])
 }

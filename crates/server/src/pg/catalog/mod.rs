@@ -73,7 +73,7 @@ impl SystemCatalog for PgCatalog {
         let (derived, client) = (&self.known.derived, &*self.client);
         let relations = || Relations::of(snapshot, derived);
         match name {
-            "pg_class" => described::pg_class(&relations()),
+            "pg_class" => described::pg_class(&relations(), client),
             "pg_attribute" => described::pg_attribute(&relations()),
             "pg_type" => described::pg_type(),
             "pg_index" => described::pg_index(&relations()),
@@ -91,6 +91,7 @@ impl SystemCatalog for PgCatalog {
             "pg_language" => fixed::pg_language(),
             "pg_tablespace" => fixed::pg_tablespace(),
             "pg_roles" | "pg_authid" => fixed::roles(name, client),
+            "pg_auth_members" => fixed::members(client),
             "pg_user" | "pg_shadow" => fixed::users(name, client),
             "pg_settings" => fixed::pg_settings(client),
             "pg_timezone_names" => fixed::pg_timezone_names(),
@@ -106,6 +107,11 @@ impl SystemCatalog for PgCatalog {
             "information_schema.constraint_column_usage" => {
                 standard::key_columns("constraint_column_usage", &relations(), client)
             }
+            "information_schema.table_privileges" | "information_schema.role_table_grants" => {
+                standard::table_privileges(name, client)
+            }
+            "information_schema.column_privileges" => standard::column_privileges(&relations(), client),
+            "information_schema.applicable_roles" => standard::applicable_roles(client),
             "information_schema.enabled_roles" => fixed::enabled_roles(client),
             other => shape::empty(other),
         }

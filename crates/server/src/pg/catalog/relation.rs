@@ -18,7 +18,7 @@ pub(super) const INFORMATION_SCHEMA: u32 = 13_000;
 pub(super) const NAMESPACES: [(u32, &str); 3] =
     [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema")];
 
-/// The one role, which owns all.
+/// The role that owns what no user owns.
 pub(super) const OWNER: u32 = 10;
 
 /// The only database.

@@ -5,8 +5,9 @@ use super::relation::{Attribute, Key, NAMESPACES, Relation, Relations};
 use super::shape::{Says, table};
 use super::types;
 use super::value::Value;
-use tickstone_query::Result;
+use tickstone_model::Rights;
 use tickstone_query::arrow::array::RecordBatch;
+use tickstone_query::{Privilege, Result};
 
 /// A column of a table, for `information_schema.columns`.
 type Listed<'a> = (&'a Relation, &'a Attribute);
@@ -123,6 +124,92 @@ pub(super) fn schemata(client: &Client) -> Result<RecordBatch> {
             ("catalog_name", &|_| client.database.as_str().into()),
             ("schema_name", &|(_, name)| (*name).into()),
             ("schema_owner", &|_| client.user.as_str().into()),
+        ],
+    )
+}
+
+/// What rights are called in the standard, and what they are here: TRUNCATE is a kind of ALTER. REFERENCES and TRIGGER are
+/// rights to what there is not.
+pub(super) const PRIVILEGES: [(&str, Rights); 5] = [
+    ("SELECT", Rights::SELECT),
+    ("INSERT", Rights::INSERT),
+    ("UPDATE", Rights::UPDATE),
+    ("DELETE", Rights::DELETE),
+    ("TRUNCATE", Rights::ALTER),
+];
+
+/// `table_privileges` and `role_table_grants`: rights to whole tables, or some of their rows.
+pub(super) fn table_privileges(name: &str, client: &Client) -> Result<RecordBatch> {
+    let all = client.privileges();
+    let of = |privilege: &Privilege| {
+        let each = PRIVILEGES.iter().filter(|(_, right)| privilege.rights.has(*right));
+        each.map(|(name, _)| (privilege.clone(), *name)).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = all.iter().filter(|privilege| privilege.columns.is_none()).flat_map(of).collect();
+    table(
+        name,
+        &rows,
+        &[
+            ("grantor", &|(of, _)| client.owner_of(&of.table).1.into()),
+            ("grantee", &|(of, _)| of.grantee.as_str().into()),
+            ("table_catalog", &|_| client.database.as_str().into()),
+            ("table_schema", &|_| "public".into()),
+            ("table_name", &|(of, _)| of.table.as_str().into()),
+            ("privilege_type", &|(_, name)| (*name).into()),
+            ("is_grantable", &|(of, _)| if of.is_owner { "YES" } else { "NO" }.into()),
+            ("with_hierarchy", &|(_, name)| if *name == "SELECT" { "YES" } else { "NO" }.into()),
+        ],
+    )
+}
+
+/// `column_privileges`: a right to a whole table is one to each of its columns.
+pub(super) fn column_privileges(relations: &Relations, client: &Client) -> Result<RecordBatch> {
+    let all = client.privileges();
+    let of = |privilege: &Privilege| {
+        let columns = match &privilege.columns {
+            Some(columns) => columns.clone(),
+            None => {
+                let relation = relations.users().find(|relation| relation.name == privilege.table);
+                let columns = relation.iter().flat_map(|relation| &relation.attributes);
+                columns.map(|column| column.name.clone()).collect()
+            }
+        };
+        let each = PRIVILEGES[..3].iter().filter(|(_, right)| privilege.rights.has(*right));
+        let each = each.flat_map(|(name, _)| columns.iter().map(move |column| (*name, column.clone())));
+        each.map(|(name, column)| (privilege.clone(), name, column)).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = all.iter().flat_map(of).collect();
+    table(
+        "information_schema.column_privileges",
+        &rows,
+        &[
+            ("grantor", &|(of, ..)| client.owner_of(&of.table).1.into()),
+            ("grantee", &|(of, ..)| of.grantee.as_str().into()),
+            ("table_catalog", &|_| client.database.as_str().into()),
+            ("table_schema", &|_| "public".into()),
+            ("table_name", &|(of, ..)| of.table.as_str().into()),
+            ("column_name", &|(.., column)| column.as_str().into()),
+            ("privilege_type", &|(_, name, _)| (*name).into()),
+            ("is_grantable", &|(of, ..)| if of.is_owner { "YES" } else { "NO" }.into()),
+        ],
+    )
+}
+
+/// `applicable_roles`: who was given which role.
+pub(super) fn applicable_roles(client: &Client) -> Result<RecordBatch> {
+    let roles = client.roles();
+    let name = |number: u32| roles.iter().find(|role| role.number == number).map(|role| role.name.clone());
+    let given: Vec<(String, String)> = roles
+        .iter()
+        .flat_map(|role| role.roles.iter().filter_map(|of| Some((role.name.clone(), name(*of)?))))
+        .collect();
+    table(
+        "information_schema.applicable_roles",
+        &given,
+        &[
+            ("grantee", &|(to, _)| to.as_str().into()),
+            ("role_name", &|(_, role)| role.as_str().into()),
+            ("is_grantable", &|_| "NO".into()),
         ],
     )
 }

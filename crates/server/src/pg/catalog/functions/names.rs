@@ -1,6 +1,6 @@
 //! From names to numbers and back, and whether a name needs its schema.
 
-use super::super::relation::{INFORMATION_SCHEMA, NAMESPACES, OWNER, Relation, namespace, quoted};
+use super::super::relation::{INFORMATION_SCHEMA, NAMESPACES, Relation, namespace, quoted};
 use super::super::value::{Kind, Value};
 use super::super::{routines, types};
 use super::{Function, Gives, Named, Now, function, oid, relation_oid, text};
@@ -48,12 +48,8 @@ pub(super) fn all() -> Vec<Function> {
         }),
         function("to_regproc", 1..=1, Kind::Text, regproc),
         function("pg_get_userbyid", 1..=1, Kind::Text, |now, values| {
-            oid(values, 0)
-                .map(|oid| match oid {
-                    OWNER => now.client.user.clone(),
-                    other => format!("unknown (OID={other})"),
-                })
-                .into()
+            let name = |oid| now.client.name_of(oid).unwrap_or_else(|| format!("unknown (OID={oid})"));
+            oid(values, 0).map(name).into()
         }),
         function("pg_table_is_visible", 1..=1, Kind::Bool, |now, values| {
             let found =
@@ -159,11 +155,9 @@ fn regnamespace(_now: &Now<'_>, values: &[Value]) -> Value {
 fn regrole(now: &Now<'_>, values: &[Value]) -> Value {
     match values {
         [Value::Int(number)] => {
-            named(*number, (*number == i64::from(OWNER)).then(|| now.client.user.clone())).into()
+            named(*number, u32::try_from(*number).ok().and_then(|number| now.client.name_of(number))).into()
         }
-        values => oid(values, 0)
-            .or_else(|| text(values, 0).filter(|name| *name == now.client.user).map(|_| OWNER))
-            .into(),
+        values => oid(values, 0).or_else(|| now.client.number_of(text(values, 0)?)).into(),
     }
 }
 

@@ -2,24 +2,22 @@
 
 use super::super::fixed::UTF8;
 use super::super::settings;
+use super::super::standard::PRIVILEGES;
 use super::super::value::{Kind, Value};
-use super::{Function, Now, function, text};
+use super::{Function, Now, function, relation_oid, text};
 use std::time::UNIX_EPOCH;
+use tickstone_model::Rights;
+use tickstone_query::Part;
 
 pub(super) fn all() -> Vec<Function> {
+    // Rights to what is everybody's, or is not there.
     let privileges = [
-        "has_table_privilege",
-        "has_any_column_privilege",
-        "has_column_privilege",
-        "has_database_privilege",
         "has_function_privilege",
         "has_language_privilege",
-        "has_schema_privilege",
         "has_sequence_privilege",
         "has_server_privilege",
         "has_tablespace_privilege",
         "has_type_privilege",
-        "pg_has_role",
     ];
     let mut all: Vec<Function> = privileges
         .into_iter()
@@ -29,6 +27,14 @@ pub(super) fn all() -> Vec<Function> {
             })
         })
         .collect();
+    all.extend([
+        function("has_table_privilege", 2..=3, Kind::Bool, |now, values| table(now, values).into()),
+        function("has_any_column_privilege", 2..=3, Kind::Bool, |now, values| any_column(now, values).into()),
+        function("has_column_privilege", 3..=4, Kind::Bool, |now, values| column(now, values).into()),
+        function("has_schema_privilege", 2..=3, Kind::Bool, |now, values| making(now, values).into()),
+        function("has_database_privilege", 2..=3, Kind::Bool, |now, values| making(now, values).into()),
+        function("pg_has_role", 2..=3, Kind::Bool, |now, values| has_role(now, values).into()),
+    ]);
     for name in ["current_user", "session_user", "user", "current_role"] {
         all.push(function(name, 0..=0, Kind::Text, |now, _| now.client.user.as_str().into()));
     }
@@ -85,6 +91,97 @@ pub(super) fn all() -> Vec<Function> {
         }),
     ]);
     all
+}
+
+/// Takes the role apart that the first of `COUNT + 1` arguments names, by its name or number; that of the client where there
+/// are `COUNT`.
+fn role_and<'a, const COUNT: usize>(
+    now: &Now<'_>,
+    values: &'a [Value],
+) -> Option<(Option<String>, &'a [Value; COUNT])> {
+    match values {
+        [role, rest @ ..] if rest.len() == COUNT => {
+            let name = match role {
+                Value::Text(name) => name.clone(),
+                number => now.client.name_of(u32::try_from(number.int()?).ok()?)?,
+            };
+            // Who connected where there are no users may do everything.
+            let is_own = name == now.client.user;
+            Some(((!is_own).then_some(name), rest.try_into().ok()?))
+        }
+        rest => Some((None, rest.try_into().ok()?)),
+    }
+}
+
+fn table(now: &Now<'_>, values: &[Value]) -> Option<bool> {
+    let (role, [of, rights]) = role_and(now, values)?;
+    may(now, role.as_deref(), of, rights, Part::Columns)
+}
+
+fn any_column(now: &Now<'_>, values: &[Value]) -> Option<bool> {
+    let (role, [of, rights]) = role_and(now, values)?;
+    may(now, role.as_deref(), of, rights, Part::AnyColumn)
+}
+
+fn column(now: &Now<'_>, values: &[Value]) -> Option<bool> {
+    let (role, [of, column, rights]) = role_and(now, values)?;
+    let relation = now.relations().get(relation_oid(now, Some(of))?)?;
+    let column = match column {
+        Value::Text(name) => name.as_str(),
+        number => relation.column(number.int()?)?,
+    };
+    may(now, role.as_deref(), of, rights, Part::Column(column))
+}
+
+/// Whether a role has one of some rights, as PostgreSQL writes them: `SELECT, INSERT WITH GRANT OPTION`.
+fn may(now: &Now<'_>, role: Option<&str>, of: &Value, rights: &Value, part: Part<'_>) -> Option<bool> {
+    let relation = now.relations().get(relation_oid(now, Some(of))?)?;
+    let rights = rights.text()?;
+    let Some(access) = now.client.access.as_ref().filter(|_| !relation.is_system()) else {
+        return Some(true);
+    };
+    let mut may = false;
+    for right in rights.split(',') {
+        let right = right.trim().to_uppercase();
+        let (right, grants) = match right.strip_suffix(" WITH GRANT OPTION") {
+            Some(right) => (right, true),
+            None => (&*right, false),
+        };
+        may |= match PRIVILEGES.iter().find(|(name, _)| *name == right) {
+            // Whoever owns a table gives rights to it, and may alter it.
+            Some((_, right)) => {
+                let needed = if grants { Rights::ALTER } else { *right };
+                access.has(role, &relation.name, needed, part)?
+            }
+            // Rights to what there is not: those who may do everything have them.
+            None => access.has(role, &relation.name, Rights::ADMIN, part)?,
+        };
+    }
+    Some(may)
+}
+
+/// Rights to the schema or the database: CREATE is one to make tables; the others everybody has.
+fn making(now: &Now<'_>, values: &[Value]) -> Option<bool> {
+    let (role, [_, rights]) = role_and(now, values)?;
+    let is_create = |right: &str| right.trim().to_uppercase().starts_with("CREATE");
+    match &now.client.access {
+        Some(access) if rights.text()?.split(',').all(is_create) => {
+            access.has_everywhere(role.as_deref(), Rights::CREATE)
+        }
+        _ => Some(true),
+    }
+}
+
+fn has_role(now: &Now<'_>, values: &[Value]) -> Option<bool> {
+    let (role, [of, _]) = role_and(now, values)?;
+    let of = match of {
+        Value::Text(name) => name.clone(),
+        number => now.client.name_of(u32::try_from(number.int()?).ok()?)?,
+    };
+    match &now.client.access {
+        Some(access) => access.has_role(role.as_deref(), &of),
+        None => Some(true),
+    }
 }
 
 fn version() -> String {
