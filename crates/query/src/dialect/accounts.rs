@@ -106,6 +106,13 @@ pub enum Accounts {
         /// Whether they are taken away.
         revokes: bool,
     },
+    /// ALTER {TABLE | VIEW | MATERIALIZED VIEW} name OWNER TO user.
+    Owner {
+        /// The table or view, as written.
+        name: String,
+        /// Whose it is from now on.
+        to: String,
+    },
     /// SHOW USERS.
     ShowUsers,
     /// SHOW TOKENS.
@@ -133,6 +140,7 @@ impl Accounts {
             Accounts::DropToken { .. } => "DROP TOKEN",
             Accounts::Rights { revokes: false, .. } | Accounts::Roles { revokes: false, .. } => "GRANT",
             Accounts::Rights { revokes: true, .. } | Accounts::Roles { revokes: true, .. } => "REVOKE",
+            Accounts::Owner { .. } => "ALTER TABLE",
             Accounts::ShowUsers
             | Accounts::ShowTokens
             | Accounts::ShowLimits
@@ -209,7 +217,16 @@ pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let name = who(cursor)?;
     let (mut password, mut roles) = (None, Vec::new());
     cursor.eat(&["WITH"]);
+    // What PostgreSQL calls a role that can connect.
+    let is_user = is_user || cursor.rest().iter().any(|token| is_word(&token.token, "LOGIN"));
     while !cursor.is_end() {
+        if SAID_OF_ALL.iter().any(|word| cursor.eat(&[word])) {
+            continue;
+        }
+        if let Some((word, hint)) = UNKNOWN_OPTIONS.iter().find(|(word, _)| cursor.words(&[word])) {
+            let what = format!("{word} is not known of users and roles");
+            return Err(SqlError::new(what, cursor.position()).hint(*hint));
+        }
         if cursor.words(&["PASSWORD"]) && !is_user {
             return Err(SqlError::new("a role has no password", cursor.position())
                 .hint("CREATE USER makes one who can connect"));
@@ -221,6 +238,23 @@ pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     finish(cursor, Accounts::Create { name, is_user, if_not_exists, password, roles })
 }
+
+/// What PostgreSQL's clients write and what holds for all users anyway.
+const SAID_OF_ALL: [&str; 8] =
+    ["LOGIN", "INHERIT", "NOSUPERUSER", "NOCREATEDB", "NOCREATEROLE", "NOREPLICATION", "NOBYPASSRLS", "WITH"];
+
+/// Options of PostgreSQL's that there are not, and what to write.
+const UNKNOWN_OPTIONS: [(&str, &str); 9] = [
+    ("SUPERUSER", "IN ROLE admin"),
+    ("CREATEDB", "GRANT CREATE ON ALL TABLES TO the user lets it make tables"),
+    ("CREATEROLE", "IN ROLE admin: admins make users and roles"),
+    ("BYPASSRLS", "GRANT SELECT ON the table without WHERE gives all its rows"),
+    ("NOLOGIN", "CREATE ROLE makes one that cannot connect"),
+    ("NOINHERIT", "whoever has a role has what was granted to it"),
+    ("VALID", "tokens expire: CREATE TOKEN name FOR the user EXPIRES 'instant'"),
+    ("CONNECTION", "ALTER USER the user SET max_connections = 10"),
+    ("IDENTIFIED", "PASSWORD 'a password'"),
+];
 
 /// [ENCRYPTED] PASSWORD {'x' | NULL}.
 fn password(cursor: &mut Cursor<'_>) -> Result<Option<Secret>> {
@@ -260,8 +294,30 @@ pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         return finish(cursor, Accounts::Limit { name, is_user, limit, value });
     }
     cursor.eat(&["WITH"]);
+    if !cursor.words(&["PASSWORD"]) && !cursor.words(&["ENCRYPTED"]) {
+        return Err(SqlError::new("expected PASSWORD, SET or RESET", cursor.position())
+            .hint("ALTER USER u PASSWORD '…', ALTER USER u SET max_rows = 1000; a user keeps its name"));
+    }
     let password = password(cursor)?;
     finish(cursor, Accounts::Alter { name, password })
+}
+
+/// ALTER VIEW.
+pub(super) fn alter_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.expect(&["ALTER", "VIEW"])?;
+    let name = cursor.table_name()?;
+    if !cursor.words(&["OWNER"]) {
+        return Err(SqlError::new("expected OWNER TO", cursor.position())
+            .hint("CREATE OR REPLACE VIEW gives a view another query"));
+    }
+    owner(cursor, name)
+}
+
+/// OWNER TO user, of a table or view.
+pub(super) fn owner(cursor: &mut Cursor<'_>, name: String) -> Result<Statement> {
+    cursor.expect(&["OWNER", "TO"])?;
+    let to = who(cursor)?;
+    finish(cursor, Accounts::Owner { name, to })
 }
 
 /// DROP USER, DROP ROLE.

@@ -1,5 +1,6 @@
 //! ALTER TABLE: one change of a table, read by hand.
 
+use super::accounts;
 use super::cursor::{Cursor, Result, Tokens};
 use super::table::column_type;
 use super::{AlterTable, Partitions, SqlError, Statement};
@@ -19,6 +20,9 @@ pub(super) fn alter_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
         cursor.expect(&["ALTER", "TABLE"])?;
     }
     let table = cursor.table_name()?;
+    if cursor.words(&["OWNER"]) {
+        return accounts::owner(cursor, table);
+    }
     let change = change(cursor, &table)?;
     cursor.expect_end()?;
     Ok(Statement::AlterTable { table, change, of_view })

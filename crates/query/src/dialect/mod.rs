@@ -142,7 +142,7 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
 /// The first words of statements, and what reads them.
-const READ_BY_HAND: [(&[&str], Read); 47] = [
+const READ_BY_HAND: [(&[&str], Read); 48] = [
     (&["PIVOT"], pivot::pivot),
     (&["CREATE", "TABLE"], table::create_table),
     (&["CREATE", "OR", "REPLACE", "TABLE"], table::create_table),
@@ -159,6 +159,7 @@ const READ_BY_HAND: [(&[&str], Read); 47] = [
     (&["DROP", "TABLE"], table::drop_table),
     (&["ALTER", "TABLE"], alter::alter_table),
     (&["ALTER", "MATERIALIZED"], alter::alter_table),
+    (&["ALTER", "VIEW"], accounts::alter_view),
     (&["RENAME", "TABLE"], alter::alter_table),
     (&["TRUNCATE"], table::truncate),
     (&["COPY"], copy::copy),

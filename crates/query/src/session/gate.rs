@@ -7,6 +7,7 @@
 
 use super::Session;
 use super::views::{Reading, found};
+use crate::access::Source;
 use crate::access::standing::{Object, Reads, Standing};
 use crate::dialect::materialized::view_of_stored;
 use crate::dialect::{
@@ -54,20 +55,47 @@ impl Session {
     ) -> Option<Found> {
         let full = self.pinned.full();
         let own = own_of_rightful(name).unwrap_or(name);
-        let of_view = |view: FoundView| {
+        let of_view = |mut view: FoundView| {
             met.materialized.set(met.materialized.get() || view.stored.is_some());
+            if let Some(stored) = &view.stored
+                && let Some(made) = full.table(&view.name)
+                && let Some(base) = full.table(&stored.base.0)
+            {
+                let source = Source::Table(base.schema());
+                match self.database.held_accounts().check_owner(&full, made.schema(), source) {
+                    Ok(()) => {}
+                    // What is stored is whole: nothing below is read.
+                    Err(_) if stored.stale.is_empty() => view.reads_as = ReadsAs::Database,
+                    Err(error) => {
+                        met.refuse(not_current(&view.name, error, self.standing().is_none()));
+                        return None;
+                    }
+                }
+            }
             Some(Found::View(view))
         };
-        let Some(session) = self.standing() else { return found(&full, name, reading).and_then(of_view) };
+        let session = self.standing();
+        if session.is_none() && (full.accounts().is_none() || !matches!(reads_as, ReadsAs::Owner(Some(_)))) {
+            return found(&full, name, reading).and_then(of_view);
+        }
         let whole = |by_right: bool| match found(&full, own, reading) {
             Some(view) => of_view(view),
-            None => (by_right && own_of_rightful(name).is_none()).then(|| Found::Table(rightful(own))),
+            // Whoever may do everything needs nobody's right.
+            None => (by_right && session.is_some() && own_of_rightful(name).is_none())
+                .then(|| Found::Table(rightful(own))),
         };
         let table = full.table(own).or_else(|| full.table(view_of_stored(own)?))?;
         match reads_as {
             ReadsAs::Database => whole(true),
             ReadsAs::Owner(None) => whole(true),
             ReadsAs::Owner(Some(owner)) => match self.pinned.standing_of_owner(owner) {
+                // The name is not told to who may not know of it.
+                Some(owner) if session.is_some() && owner.reads(table.schema(), right) == Reads::Nothing => {
+                    let what =
+                        "the owner of a view that is read here may not read what it is made of any longer";
+                    met.refuse(QueryError::request(what).state(crate::error::SqlState::Denied));
+                    None
+                }
                 Some(owner) => self.reads(&owner, table, right, met, || whole(true)),
                 None => {
                     let what = format!("the owner of a view that reads '{own}' was dropped");
@@ -79,12 +107,13 @@ impl Session {
             // It was put in its place already: what WITH declares is walked twice.
             ReadsAs::Statement if own_of_rightful(name).is_some() => None,
             ReadsAs::Statement => {
+                let session = session.as_ref()?;
                 let named = table.schema().name();
                 if view_of_stored(own).is_some() && full.table(own).is_none() {
                     met.refuse(session.lacks(right, Object::Table(named)));
                     return None;
                 }
-                self.reads(&session, table, right, met, || whole(false))
+                self.reads(session, table, right, met, || whole(false))
             }
         }
     }
@@ -113,7 +142,8 @@ impl Session {
             {
                 None
             }
-            Reads::Nothing if standing.with_any_of(schema).is_none() => {
+            // Whoever asks may not know of it.
+            Reads::Nothing if standing.with_any_of(schema).is_none() && self.standing().is_some() => {
                 met.refuse(QueryError::from(EngineError::NoSuchTable { name: schema.name().to_string() }));
                 None
             }
@@ -139,6 +169,14 @@ impl Met {
     fn refuse(&self, error: QueryError) {
         self.refused.borrow_mut().get_or_insert(error);
     }
+}
+
+/// That rows came after the owner of a materialized view lost the right to what it is of, which `error` says.
+fn not_current(view: &str, error: QueryError, says_why: bool) -> QueryError {
+    let what = format!("'{view}' is not current: its owner may not read what it is made of any longer");
+    let mut told = QueryError::request(what).state(error.sql_state());
+    told.detail = says_why.then_some(error.message);
+    told.hint(format!("an admin gives it an owner who may: ALTER MATERIALIZED VIEW {view} OWNER TO …"))
 }
 
 /// The right that a statement needs to the rows it reads.
@@ -360,12 +398,13 @@ impl Gate<'_> {
                     let table = self.table(name);
                     table.is_some_and(|table| self.standing.owns(table.schema()))
                 };
-                !rights.has_any(Rights::ADMIN) && names.iter().all(owns)
+                (*rights == Rights::ALL || !rights.has_any(Rights::ADMIN)) && names.iter().all(owns)
             }
             Accounts::Create { .. }
             | Accounts::Limit { .. }
             | Accounts::Drop { .. }
             | Accounts::Rights { .. }
+            | Accounts::Owner { .. }
             | Accounts::Roles { .. } => false,
         };
         match allowed {

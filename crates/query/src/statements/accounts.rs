@@ -1,7 +1,7 @@
 //! Users, roles, tokens and grants: what the statements about them do. `session::gate` says who may.
 
 use super::show::{batch, shown, strings};
-use crate::access::accounts::{Accounts as All, Proof, READY_MADE, missing};
+use crate::access::accounts::{Accounts as All, Proof, READY_MADE, Token, missing};
 use crate::access::limits::{Limit, Limits};
 use crate::access::secret::{PublicKey, new_token};
 use crate::access::{Verifier, now_ns};
@@ -14,7 +14,7 @@ use crate::texts::parse_instant;
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tickstone_engine::{Engine, EngineError, Snapshot};
+use tickstone_engine::{Engine, EngineError, Snapshot, TableSnapshot};
 use tickstone_model::{AlterTable, Grant, Rights, TableAccess, TableSchema, format_nanos, is_same_name};
 
 /// Carries one out.
@@ -77,6 +77,15 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                 if let Some(account) = all.accounts.get_mut(&number) {
                     account.verifier = verifier;
                 }
+                let proves = |number: &u32| {
+                    let account = all.accounts.get(number);
+                    let is_of = |token: &Token| token.user == *number && token.is_valid();
+                    account.is_some_and(|account| account.verifier.is_some()) || all.tokens.iter().any(is_of)
+                };
+                if is_admin(all, &number) && !admins(all).any(|admin| proves(&admin)) {
+                    let what = "no admin would have a password or a token left";
+                    return Err(QueryError::request(what).hint("give another admin a password first"));
+                }
                 Ok(())
             })?;
             Ok(Outcome::done("ALTER USER"))
@@ -89,8 +98,13 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
             };
             let kind = if is_user { "user" } else { "role" };
             database.change_accounts(|all| {
+                if READY_MADE.iter().any(|(_, ready, _)| is_same_name(ready, &name)) {
+                    let what = format!("role '{name}' is ready-made, and has no limits");
+                    let hint = format!("make a role that has it: CREATE ROLE desk; GRANT {name} TO desk");
+                    return Err(QueryError::request(what).hint(hint));
+                }
                 let found = all.named(&name).filter(|(_, account)| account.is_user == is_user);
-                let (number, _) = found.ok_or_else(|| missing(kind, &name))?;
+                let (number, _) = found.ok_or_else(|| missing_as(all, kind, &name))?;
                 if let Some(account) = all.accounts.get_mut(&number) {
                     match limit {
                         Some(limit) => account.limits.set(limit, value),
@@ -111,11 +125,11 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                     match all.named(name).filter(|(_, account)| account.is_user == is_user) {
                         Some((number, _)) => all.drop(number),
                         None if if_exists => {}
-                        None => return Err(missing(kind, name)),
+                        None => return Err(missing_as(all, kind, name)),
                     }
                 }
                 // Of whoever has the files it is meant; of two admins who drop each other at once it is not.
-                if is_user && by.number.is_some() && !all.has_users() {
+                if is_user && by.name.is_some() && !all.has_users() {
                     let what = "the last user stays: without users everybody may do everything";
                     return Err(QueryError::request(what)
                         .hint("`tickstone user drop` ends users, while no server runs"));
@@ -194,17 +208,31 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
             })?;
             Ok(Outcome::done(if revokes { "REVOKE" } else { "GRANT" }))
         }
+        Accounts::Owner { name, to } => {
+            database.change_accounts(|all| {
+                let (owner, _) = user(all, &to)?;
+                grant_on(database.engine(), &name, |schema| {
+                    Ok(TableAccess { owner: Some(owner), ..schema.access().clone() })
+                })
+            })?;
+            Ok(Outcome::done("ALTER TABLE"))
+        }
         Accounts::Rights { rights, on, columns, filter, who, revokes } => {
             let to = accounts_of(database, &who)?;
             match &on {
                 On::Tables(names) => {
-                    for name in names {
-                        let grant = |schema: &TableSchema| {
-                            granted(schema, rights, &columns, filter.as_ref(), &to, revokes)
-                        };
-                        // One change of users and grants after another: none is lost.
-                        database.change_accounts(|_| grant_on(database.engine(), name, grant))?;
-                    }
+                    let grant = |schema: &TableSchema| {
+                        granted(schema, rights, &columns, filter.as_ref(), &to, revokes)
+                    };
+                    // One change of users and grants after another: none is lost. Where one table of several cannot have
+                    // it, none has it.
+                    database.change_accounts(|_| {
+                        let snapshot = database.engine().snapshot();
+                        names
+                            .iter()
+                            .try_for_each(|name| grant(table(&snapshot, name)?.schema()).map(drop))?;
+                        names.iter().try_for_each(|name| grant_on(database.engine(), name, grant))
+                    })?;
                 }
                 On::Streams(names) => {
                     let rights = of_objects(rights, revokes)?;
@@ -226,6 +254,17 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                     })?;
                 }
                 On::AllTables | On::AllStreams | On::All => {
+                    let rights = match (&on, revokes) {
+                        // All that can be done with tables, or streams, is not to be an admin.
+                        (On::AllTables | On::AllStreams, false) if rights == Rights::ALL => {
+                            rights.without(Rights::ADMIN)
+                        }
+                        (On::AllTables | On::AllStreams, false) if rights.has(Rights::ADMIN) => {
+                            let what = "ADMIN is granted on ALL, not on all tables or streams";
+                            return Err(QueryError::request(what).hint("GRANT ADMIN ON ALL TO …"));
+                        }
+                        _ => rights,
+                    };
                     database.change_accounts(|all| {
                         for number in &to {
                             let Some(account) = all.accounts.get_mut(number) else {
@@ -260,19 +299,26 @@ fn makes_admin(all: &All, roles: &[String]) -> Result<bool> {
     Ok(numbers.iter().any(|number| all.numbers_of(*number).contains(&admin)))
 }
 
+/// Whether a user or role may do everything.
+fn is_admin(all: &All, number: &u32) -> bool {
+    let numbers = all.numbers_of(*number);
+    let own = numbers.iter().filter_map(|number| all.accounts.get(number));
+    numbers.contains(&3) || own.map(|account| account.on_tables).any(|rights| rights.has(Rights::ADMIN))
+}
+
+/// The users who may do everything.
+fn admins(all: &All) -> impl Iterator<Item = u32> {
+    let users = all.accounts.iter().filter(|(_, account)| account.is_user).map(|(number, _)| *number);
+    users.filter(|number| is_admin(all, number))
+}
+
 /// Where there are users, one of them must be able to change them.
 fn check_has_admin(all: &All) -> Result<()> {
-    let is_admin = |number: &u32| {
-        let numbers = all.numbers_of(*number);
-        let own = numbers.iter().filter_map(|number| all.accounts.get(number));
-        numbers.contains(&3) || own.map(|account| account.on_tables).any(|rights| rights.has(Rights::ADMIN))
-    };
-    let mut users = all.accounts.iter().filter(|(_, account)| account.is_user).map(|(number, _)| number);
-    if !all.has_users() || users.any(is_admin) {
+    if !all.has_users() || admins(all).next().is_some() {
         return Ok(());
     }
     let what = "no admin would be left, while there are users";
-    Err(QueryError::request(what).hint("make another first: GRANT admin TO …; or drop the last user last"))
+    Err(QueryError::request(what).hint("make another first: GRANT admin TO …"))
 }
 
 fn verifier(password: &Secret) -> Result<Verifier> {
@@ -324,7 +370,22 @@ fn give(all: &mut All, to: u32, role: u32) -> Result<()> {
 
 fn accounts_of(database: &Database, who: &[String]) -> Result<Vec<u32>> {
     let now = database.accounts(&database.engine().snapshot())?.unwrap_or_default();
-    who.iter().map(|name| now.accounts.number(name)).collect()
+    let number = |name: &String| {
+        now.accounts.number(name).map_err(|error| match is_same_name(name, "public") {
+            true => error.hint("no role is everybody's: CREATE ROLE everybody, and give it to each user"),
+            false => error,
+        })
+    };
+    who.iter().map(number).collect()
+}
+
+/// That there is no user, or no role, of a name; that of the other kind is told of.
+fn missing_as(all: &All, kind: &str, name: &str) -> QueryError {
+    match (kind, all.named(name)) {
+        ("user", Some(_)) => missing(kind, name).hint(format!("'{name}' is a role: write ROLE")),
+        ("role", Some(_)) => missing(kind, name).hint(format!("'{name}' is a user: write USER")),
+        _ => missing(kind, name),
+    }
 }
 
 /// The rights that one table or stream can be granted.
@@ -382,6 +443,11 @@ fn granted(
     Ok(access)
 }
 
+fn table<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a Arc<TableSnapshot>> {
+    let missing = || QueryError::from(EngineError::NoSuchTable { name: name.to_string() });
+    snapshot.table(name).ok_or_else(missing)
+}
+
 /// Changes who may do what with a table; no other change of users and grants may be under way.
 fn grant_on(
     engine: &Engine,
@@ -389,8 +455,7 @@ fn grant_on(
     granted: impl Fn(&TableSchema) -> Result<TableAccess>,
 ) -> Result<()> {
     let snapshot = engine.snapshot();
-    let missing = || QueryError::from(EngineError::NoSuchTable { name: name.to_string() });
-    let table = snapshot.table(name).ok_or_else(missing)?;
+    let table = table(&snapshot, name)?;
     let access = granted(table.schema())?;
     if access == *table.schema().access() {
         return Ok(());

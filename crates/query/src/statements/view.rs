@@ -6,7 +6,7 @@ use crate::session::{Outcome, Session};
 use datafusion::arrow::datatypes::SchemaRef;
 use std::sync::Arc;
 use tickstone_engine::EngineError;
-use tickstone_model::{AlterTable, TableSchema};
+use tickstone_model::{AlterTable, TableAccess, TableSchema};
 
 const TAG: &str = "CREATE VIEW";
 
@@ -30,7 +30,19 @@ pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Ou
     match found {
         Some(found) => {
             let (name, change) = (found.name().to_string(), AlterTable::SetView(text));
-            session.blocking(move |engine| engine.alter_table(&name, &change)).await?;
+            let access = TableAccess { owner: session.owner(), ..found.access().clone() };
+            let takes_over = access != *found.access();
+            session
+                .blocking(move |engine| {
+                    engine.alter_table(&name, &change)?;
+                    // An admin who says what another's view reads owns it: it reads by the rights of its owner.
+                    if takes_over {
+                        engine.alter_table(&name, &AlterTable::SetAccess(access))
+                    } else {
+                        Ok(())
+                    }
+                })
+                .await?;
         }
         None => {
             let schema =
