@@ -6,7 +6,7 @@ use crate::database::Database;
 use crate::dialect::{CopySource, Statement};
 use crate::entrance::Access;
 use crate::error::{QueryError, Result};
-use crate::running::QueryProgress;
+use crate::running::{CancelToken, QueryProgress};
 use crate::session::{Outcome, Session, elsewhere};
 use crate::stack::OnEnoughStack;
 use crate::statements;
@@ -51,22 +51,56 @@ impl Session {
     /// # Errors
     /// As [`Self::run`], and where CANCEL QUERY ended it.
     pub async fn run_text(&mut self, statement: Statement, text: Option<Arc<str>>) -> Result<Outcome> {
-        // One that was dropped in its midst may have left its own.
-        self.whole = None;
-        self.run_listed(statement, text).await
+        self.run_until(statement, text, &CancelToken::default()).await
     }
 
-    async fn run_listed(&mut self, statement: Statement, text: Option<Arc<str>>) -> Result<Outcome> {
+    /// As [`Self::run_text`], of a statement that `token` can end. Where it is asked to end after it has changed the
+    /// database, it is done, and says so: whoever needs to know what became of it waits for it.
+    ///
+    /// # Errors
+    /// As [`Self::run_text`], and the one that `token` was given.
+    pub async fn run_until(
+        &mut self,
+        statement: Statement,
+        text: Option<Arc<str>>,
+        token: &CancelToken,
+    ) -> Result<Outcome> {
+        // One that was dropped in its midst may have left its own.
+        self.whole = None;
+        self.run_listed(statement, text, token).await
+    }
+
+    async fn run_listed(
+        &mut self,
+        statement: Statement,
+        text: Option<Arc<str>>,
+        token: &CancelToken,
+    ) -> Result<Outcome> {
+        if let Some(why) = token.cancelled() {
+            return Err(why);
+        }
         // What it says is a secret.
         let text = text.filter(|_| !statement.has_secret());
+        let changes = !self.executed(&statement).only_reads();
+        let entitled = match self.executed(&statement) {
+            Statement::Subscribe(_) | Statement::Replay(_) => self.entitlement(&statement)?,
+            _ => None,
+        };
         let entered = self.database.running().enter(&statement, text, &self.memory);
+        if let Some(entered) = &entered {
+            token.follow(entered.one());
+        }
         self.running = entered.as_ref().map(|entered| Arc::clone(entered.one()));
         let done = OnEnoughStack::new(self.run_entered(statement)).await;
         self.running = None;
         let Some(entered) = entered else { return done };
+        if changes && done.is_ok() {
+            entered.one().wanted().settle();
+        }
         match done {
             Ok(Outcome::Rows { schema, stream, planning, progress }) => {
                 let progress = progress.of_statement(entered.one().wanted());
+                let stream = entitled.into_iter().fold(stream, |stream, entitled| entitled.watch(stream));
                 let stream = entered.watch(stream, &progress);
                 Ok(Outcome::Rows { schema, stream, planning, progress })
             }
@@ -85,7 +119,7 @@ impl Session {
     /// As [`Self::run_text`].
     pub async fn run_whole(&mut self, statement: Statement, text: Arc<str>) -> Result<Outcome> {
         self.whole = matches!(statement, Statement::Query(_)).then(|| Arc::clone(&text));
-        self.run_listed(statement, Some(text)).await
+        self.run_listed(statement, Some(text), &CancelToken::default()).await
     }
 
     /// The rows of a query by its text alone, which is not parsed; `None` where its plan is not kept, or not for tables,

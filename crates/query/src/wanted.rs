@@ -7,7 +7,7 @@
 //! (`functions::growth`), claims of memory (`session::memory`), and rules of planning.
 //!
 //! ```text
-//! CANCEL QUERY, or the rows are dropped -> Wanted -> look() in any thread of the statement -> an error -> the end
+//! CANCEL QUERY, a CancelToken, rows that are dropped -> Wanted -> look() in any thread of the statement -> an error
 //! ```
 //!
 //! Tasks that DataFusion spawns inherit it by DataFusion's hook for tracing, which a process has once: a program that
@@ -24,25 +24,36 @@ use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// See the file's header.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    /// The number that CANCEL QUERY knows the statement by.
-    id: u64,
     /// What the user wrote, for the report of a defect.
     text: Option<Arc<str>>,
     over: Arc<AtomicBool>,
+    /// Whether `ending` is [`Ending::Cancelled`].
     cancelled: AtomicBool,
+    ending: Mutex<Ending>,
     /// What its functions claim of.
     memory: Option<Arc<dyn MemoryPool>>,
     /// What the first panic of the statement said.
     panic: Mutex<Option<String>>,
     /// What whoever reads its rows must know of them.
     warnings: Mutex<Vec<String>>,
+}
+
+/// Whether a statement can still end before it has done what it does.
+#[derive(Debug, Default)]
+enum Ending {
+    #[default]
+    Open,
+    /// It ends with this.
+    Cancelled(QueryError),
+    /// It has changed what it changes.
+    Settled,
 }
 
 /// How long a task works before it lets others have its thread: short beside what a person notices.
@@ -114,8 +125,8 @@ pub(crate) fn warn(what: String) {
 }
 
 impl Wanted {
-    pub(crate) fn new(id: u64, text: Option<Arc<str>>, memory: Arc<dyn MemoryPool>) -> Self {
-        Self { id, text, memory: Some(memory), ..Self::default() }
+    pub(crate) fn new(text: Option<Arc<str>>, memory: Arc<dyn MemoryPool>) -> Self {
+        Self { text, memory: Some(memory), ..Self::default() }
     }
 
     /// What its functions claim memory of.
@@ -128,10 +139,22 @@ impl Wanted {
         Arc::clone(&self.over)
     }
 
-    /// Says that CANCEL QUERY ended it.
-    pub(crate) fn cancel(&self) {
-        self.cancelled.store(true, Ordering::SeqCst);
-        self.leave();
+    /// Ends it with an error, unless it has changed what it changes. The first reason holds.
+    pub(crate) fn cancel(&self, why: QueryError) {
+        let mut ending = self.ending();
+        if matches!(*ending, Ending::Open) {
+            *ending = Ending::Cancelled(why);
+            self.cancelled.store(true, Ordering::SeqCst);
+            self.leave();
+        }
+    }
+
+    /// Says that it has changed what it changes: whoever cancels it comes too late, also who did it already.
+    pub(crate) fn settle(&self) {
+        let mut ending = self.ending();
+        *ending = Ending::Settled;
+        self.cancelled.store(false, Ordering::SeqCst);
+        self.over.store(false, Ordering::SeqCst);
     }
 
     /// Says that nobody waits for it any more.
@@ -149,11 +172,17 @@ impl Wanted {
 
     /// What it ends with where it is over.
     pub(crate) fn ended(&self) -> QueryError {
-        let message = match self.is_cancelled() {
-            true => format!("cancelled by CANCEL QUERY {}", self.id),
-            false => "nobody waits for the rows of this statement any more".to_string(),
-        };
-        QueryError::new(ErrorKind::Retry, message).state(SqlState::Cancelled)
+        match &*self.ending() {
+            Ending::Cancelled(why) => why.clone(),
+            _ => {
+                let message = "nobody waits for the rows of this statement any more";
+                QueryError::new(ErrorKind::Retry, message).state(SqlState::Cancelled)
+            }
+        }
+    }
+
+    fn ending(&self) -> MutexGuard<'_, Ending> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The error of a statement of which something panicked, in any of its threads.

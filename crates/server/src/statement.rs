@@ -4,6 +4,8 @@
 //!
 //! Invariants:
 //! - a statement ends when whoever asked is gone: dropping what waits for its [`Answer`], or its rows, cancels it;
+//! - a statement that changes the database is never dropped: one that is cancelled or late ends by itself before it has
+//!   changed anything, or is done, and whoever waits is told which;
 //! - rows that wait for their client count towards `query_memory`, and a statement makes no more while
 //!   [`WAITING_BYTES`] of them wait, or one batch that is larger.
 
@@ -12,13 +14,14 @@ use crate::pg::catalog::Client;
 use crate::shared::Shared;
 use futures::StreamExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::{DataType, SchemaRef};
 use tickstone_query::dialect::Statement;
 use tickstone_query::{
-    Access, Description, ErrorKind, HeldRows, Outcome, Parameters, QueryError, QueryProgress, Session,
-    SqlState, Threads,
+    Access, CancelToken, Description, ErrorKind, HeldRows, Outcome, Parameters, QueryError, QueryProgress,
+    Session, SqlState, Threads,
 };
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -44,6 +47,8 @@ pub(crate) enum Answer {
 pub(crate) struct Rows {
     pub(crate) schema: SchemaRef,
     pub(crate) planning: Duration,
+    /// Whether they are of a statement that has changed the database: cancelling it comes too late.
+    pub(crate) changed: bool,
     progress: QueryProgress,
     batches: mpsc::Receiver<Piece>,
     /// Of the batch that was handed out last, and is written out.
@@ -71,7 +76,7 @@ impl Rows {
         let _ = send.try_send(Ok(Some((batch, None))));
         let _ = send.try_send(Ok(None));
         let (planning, progress) = (Duration::ZERO, QueryProgress::default());
-        Self { schema, planning, progress, batches, current: None, _running: None }
+        Self { schema, planning, changed: false, progress, batches, current: None, _running: None }
     }
 
     /// What is to be known of the rows, once all of them came.
@@ -98,18 +103,26 @@ impl Rows {
 #[derive(Debug)]
 struct Running {
     task: AbortHandle,
-    /// They are there as long as it runs.
-    _threads: Option<Arc<Threads>>,
+    /// Of a statement that changes the database, whose task goes on until it has ended.
+    token: Option<CancelToken>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.task.abort();
+        match &self.token {
+            Some(token) => token.cancel(gone()),
+            None => self.task.abort(),
+        }
     }
 }
 
+/// What a statement ends with that nobody waits for.
+fn gone() -> QueryError {
+    QueryError::request("whoever asked is gone").state(SqlState::Cancelled)
+}
+
 enum Head {
-    Rows { schema: SchemaRef, planning: Duration, progress: QueryProgress },
+    Rows { schema: SchemaRef, planning: Duration, changed: bool, progress: QueryProgress },
     Done { tag: String, rows: Option<u64> },
 }
 
@@ -122,6 +135,20 @@ pub(crate) async fn run(
     access: &Access,
     sql: &str,
     parameters: &Parameters,
+) -> Result<Answer, QueryError> {
+    run_until(shared, access, sql, parameters, std::future::pending()).await
+}
+
+/// As [`run`], until its client cancels it.
+///
+/// # Errors
+/// As [`run`], and as [`Conversation::run_until`].
+pub(crate) async fn run_until(
+    shared: &Arc<Shared>,
+    access: &Access,
+    sql: &str,
+    parameters: &Parameters,
+    cancelled: impl Future<Output = QueryError>,
 ) -> Result<Answer, QueryError> {
     let (text, statement) = one(shared.database.parse_with_texts(sql)?)?;
     if statement.is_of_its_session() {
@@ -136,7 +163,7 @@ pub(crate) async fn run(
     parameters.bind(&mut statement)?;
     let [statement] = statement;
     let timeout = shared.settings.time("statement_timeout");
-    Conversation::new(shared, access).run(shared, text, statement, timeout).await
+    Conversation::new(shared, access).run_until(shared, text, statement, timeout, cancelled).await
 }
 
 /// The only statement of a text.
@@ -190,16 +217,29 @@ impl Conversation {
         statement: Statement,
         timeout: Option<Duration>,
     ) -> Result<Answer, QueryError> {
+        self.run_until(shared, text, statement, timeout, std::future::pending()).await
+    }
+
+    /// As [`Self::run`], until its client cancels it: `cancelled` gives the error that it then ends with. A statement that
+    /// changes the database may be done all the same.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and that of `cancelled`.
+    pub(crate) async fn run_until(
+        &self,
+        shared: &Arc<Shared>,
+        text: Arc<str>,
+        statement: Statement,
+        timeout: Option<Duration>,
+        cancelled: impl Future<Output = QueryError>,
+    ) -> Result<Answer, QueryError> {
         shared.metrics.add(Counter::Statements, 1);
         // No log has a password.
         let text = if statement.has_secret() { format!("{} …", statement.kind()).into() } else { text };
         let (kind, only_reads) = (statement.kind(), statement.only_reads());
         let limits = self.access.limits()?;
         let ends = !matches!(kind, "SUBSCRIBE" | "REPLAY");
-        let timeout = match limits.statement_timeout().filter(|_| ends) {
-            Some(most) => Some(timeout.map_or(most, |timeout| timeout.min(most))),
-            None => timeout,
-        };
+        let timeout = timeout.into_iter().chain(limits.statement_timeout()).min().filter(|_| ends);
         // Rows that a statement changed are changed by the time that it gives them.
         let rows_max = limits.rows().filter(|_| ends && only_reads);
         let audited = match self.access.auditor(only_reads) {
@@ -211,26 +251,53 @@ impl Conversation {
                     kind,
                     text: Arc::clone(&text),
                     begun: Instant::now(),
+                    sent: AtomicU64::new(0),
                     outcome: None,
                 })
             }
         };
-        let (tell, told) = oneshot::channel();
+        let (tell, mut told) = oneshot::channel();
         let (send, batches) = mpsc::channel(BATCHES_WAITING);
         let (session, patience) = (Arc::clone(&self.session), self.patience);
         let threads = self.access.threads(&limits)?;
-        let access = self.access.clone();
-        let run =
-            Run { shared: Arc::clone(shared), access, session, text, timeout, patience, rows_max, audited };
-        let task = run.carry_out(statement, tell, send);
         let runtime = threads.as_ref().map_or(shared.database.runtime().handle(), |threads| threads.handle());
-        let running = Running { task: runtime.spawn(task).abort_handle(), _threads: threads };
-        let head = told.await.unwrap_or_else(|_| Err(cut_short()));
+        let runtime = runtime.clone();
+        let token = (!only_reads).then(CancelToken::default);
+        let run = Run {
+            shared: Arc::clone(shared),
+            access: self.access.clone(),
+            session,
+            text,
+            timeout,
+            patience,
+            rows_max,
+            audited,
+            token: token.clone(),
+            _threads: threads,
+        };
+        let task = runtime.spawn(run.carry_out(statement, tell, send)).abort_handle();
+        let running = Running { task, token };
+        let head = tokio::select! {
+            biased;
+            why = cancelled => match &running.token {
+                None => Err(why),
+                Some(token) => {
+                    token.cancel(why);
+                    told.await.unwrap_or_else(|_| Err(cut_short()))
+                }
+            },
+            head = &mut told => head.unwrap_or_else(|_| Err(cut_short())),
+        };
         match head {
-            Ok(Head::Rows { schema, planning, progress }) => {
-                let (current, running) = (None, Some(running));
-                Ok(Answer::Rows(Rows { schema, planning, progress, batches, current, _running: running }))
-            }
+            Ok(Head::Rows { schema, planning, changed, progress }) => Ok(Answer::Rows(Rows {
+                schema,
+                planning,
+                changed,
+                progress,
+                batches,
+                current: None,
+                _running: Some(running),
+            })),
             Ok(Head::Done { tag, rows }) => Ok(Answer::Done { tag, rows }),
             Err(error) => {
                 shared.metrics.add(Counter::StatementsFailed, 1);
@@ -254,6 +321,11 @@ impl Conversation {
         shared.database.runtime().spawn(task).await.unwrap_or_else(|_| Err(cut_short()))
     }
 
+    /// Whose it is.
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
     /// Calls something short of the session.
     pub(crate) async fn with<T>(&self, call: impl FnOnce(&mut Session) -> T) -> T {
         call(&mut *self.session.lock().await)
@@ -272,6 +344,12 @@ impl Conversation {
         let task = shared.database.runtime().spawn_blocking(move || call(&mut session.blocking_lock()));
         task.await.unwrap_or_else(|_| Err(cut_short()))
     }
+}
+
+/// What is told where rows were changed, and those of RETURNING cannot be sent.
+fn unsent(error: &QueryError) -> QueryError {
+    let what = format!("the statement was carried out, but its rows cannot be sent: {error}");
+    QueryError::new(ErrorKind::Report, what).hint("do not repeat it; read the rows from the table")
 }
 
 fn cut_short() -> QueryError {
@@ -296,6 +374,10 @@ struct Run {
     /// Most rows that it may give.
     rows_max: Option<u64>,
     audited: Option<Audited>,
+    /// Of a statement that changes the database.
+    token: Option<CancelToken>,
+    /// They are there as long as it runs.
+    _threads: Option<Arc<Threads>>,
 }
 
 /// A statement that the audit log is told of when it ends, however it does.
@@ -304,16 +386,16 @@ struct Audited {
     kind: &'static str,
     text: Arc<str>,
     begun: Instant,
+    /// How many rows it has given so far.
+    sent: AtomicU64,
     /// How many rows it gave or changed, and its error; `None` until it has ended by itself.
     outcome: Option<(u64, Option<QueryError>)>,
 }
 
 impl Drop for Audited {
     fn drop(&mut self) {
-        let (rows, error) = self.outcome.take().unwrap_or_else(|| {
-            let gone = QueryError::request("whoever asked is gone").state(SqlState::Cancelled);
-            (0, Some(gone))
-        });
+        let (rows, error) =
+            self.outcome.take().unwrap_or_else(|| (self.sent.load(Ordering::Relaxed), Some(gone())));
         self.access.tell(self.kind, Arc::clone(&self.text), rows, self.begun.elapsed(), error.as_ref());
     }
 }
@@ -323,8 +405,6 @@ impl Drop for Audited {
 struct Ended {
     sent: u64,
     changed: Option<u64>,
-    /// What it was, where it was carried out, and how long that waits to be told.
-    done: Option<(String, Duration)>,
     error: Option<QueryError>,
 }
 
@@ -343,32 +423,10 @@ impl Run {
     ) {
         let begun = Instant::now();
         let mut tell = Some(tell);
-        let run = self.told_and_sent(statement, &mut tell, &send);
         let ended = match self.timeout {
-            None => run.await,
-            Some(limit) => match tokio::time::timeout(limit, run).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    let what = format!("the statement took longer than statement_timeout, {limit:?}");
-                    let late = QueryError::new(ErrorKind::FixRequest, what).state(SqlState::Cancelled);
-                    let late = late.hint("raise it, or ask for less");
-                    let ended = Ended::failed(0, &late);
-                    if tell.is_some() {
-                        told(&mut tell, Err(late));
-                    } else {
-                        let _ = send.send(Err(late)).await;
-                    }
-                    ended
-                }
-            },
+            None => self.told_and_sent(statement, &mut tell, &send).await,
+            Some(limit) => self.within(limit, statement, &mut tell, &send).await,
         };
-        // It was carried out: no timeout says otherwise while its rows wait.
-        if let Some((tag, wait)) = ended.done {
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
-            told(&mut tell, Ok(Head::Done { tag, rows: ended.changed }));
-        }
         let rows = ended.sent;
         if let Some(audited) = &mut self.audited {
             audited.outcome = Some((ended.changed.unwrap_or(rows), ended.error));
@@ -381,6 +439,37 @@ impl Run {
         }
     }
 
+    /// As [`Self::told_and_sent`], for so long at most: what changes the database may be done all the same.
+    async fn within(
+        &self,
+        limit: Duration,
+        statement: Statement,
+        tell: &mut Tell,
+        send: &mpsc::Sender<Piece>,
+    ) -> Ended {
+        let late = {
+            let mut run = Box::pin(self.told_and_sent(statement, tell, send));
+            if let Ok(ended) = tokio::time::timeout(limit, &mut run).await {
+                return ended;
+            }
+            let what = format!("the statement took longer than statement_timeout, {limit:?}");
+            let late = QueryError::new(ErrorKind::FixRequest, what).state(SqlState::Cancelled);
+            let late = late.hint("raise it, or ask for less");
+            if let Some(token) = &self.token {
+                token.cancel(late);
+                return run.await;
+            }
+            late
+        };
+        let ended = Ended::failed(0, &late);
+        if tell.is_some() {
+            told(tell, Err(late));
+        } else {
+            let _ = send.send(Err(late)).await;
+        }
+        ended
+    }
+
     /// Runs the statement; tells what it gives once its first rows are there, so that an error before them is its answer;
     /// then sends its rows, and how many these were.
     async fn told_and_sent(
@@ -389,19 +478,25 @@ impl Run {
         tell: &mut Tell,
         send: &mpsc::Sender<Piece>,
     ) -> Ended {
-        let is_ingest =
-            matches!(statement, Statement::Insert(_) | Statement::Merge(_) | Statement::CreateTable(_));
-        let (outcome, waiting) = {
+        let (outcome, waiting, changes, adds) = {
             let mut session = self.session.lock().await;
-            let waiting = session.waiting_rows();
-            (session.run_text(statement, Some(Arc::clone(&self.text))).await, waiting)
+            let (waiting, text) = (session.waiting_rows(), Some(Arc::clone(&self.text)));
+            let executed = session.executed(&statement);
+            let (changes, adds) = (!executed.only_reads(), executed.adds_rows());
+            let turn = if adds { self.turn().await } else { Ok(()) };
+            let outcome = match &self.token {
+                _ if turn.is_err() => turn.map(|()| Outcome::Done { tag: String::new(), rows: None }),
+                Some(token) => session.run_until(statement, text, token).await,
+                None => session.run_text(statement, text).await,
+            };
+            (outcome, waiting, changes, adds)
         };
-        let (schema, mut stream, planning, progress) = match outcome {
+        let (schema, stream, planning, progress) = match outcome {
             Ok(Outcome::Rows { schema, stream, planning, progress }) => (schema, stream, planning, progress),
             Ok(Outcome::Done { tag, rows }) => {
-                let wait = rows.filter(|_| is_ingest).and_then(|rows| self.access.wait_for(rows).ok());
-                let wait = wait.unwrap_or_default();
-                return Ended { changed: rows, done: Some((tag, wait)), ..Ended::default() };
+                rows.filter(|_| adds).into_iter().for_each(|rows| self.access.charge(rows));
+                told(tell, Ok(Head::Done { tag, rows }));
+                return Ended { changed: rows, ..Ended::default() };
             }
             Err(error) => {
                 let ended = Ended::failed(0, &error);
@@ -409,6 +504,7 @@ impl Run {
                 return ended;
             }
         };
+        let mut stream = stream.boxed();
         let mut next = stream.next().await;
         if let Some(Err(error)) = next {
             let error = QueryError::from(error);
@@ -416,11 +512,24 @@ impl Run {
             told(tell, Err(error));
             return ended;
         }
+        // What RETURNING gives was changed before, all of it.
+        let mut left = 0;
+        if changes {
+            let mut batches = next.into_iter().collect::<Vec<_>>();
+            batches.extend(stream.collect::<Vec<_>>().await);
+            left = batches.iter().flatten().map(|batch| batch.num_rows() as u64).sum();
+            stream = futures::stream::iter(batches).boxed();
+            next = stream.next().await;
+        }
         let gone = |sent| {
             let gone = QueryError::request("whoever asked took no more rows").state(SqlState::Cancelled);
-            Ended::failed(sent, &gone)
+            match changes {
+                true => Ended { sent, changed: Some(left), ..Ended::default() },
+                false => Ended::failed(sent, &gone),
+            }
         };
-        if !told(tell, Ok(Head::Rows { schema, planning, progress: progress.clone() })) {
+        let head = Head::Rows { schema, planning, changed: changes, progress: progress.clone() };
+        if !told(tell, Ok(head)) {
             return gone(0);
         }
         let room = Arc::new(Semaphore::new(WAITING_BYTES));
@@ -433,11 +542,15 @@ impl Run {
             match held {
                 Ok((memory, batch)) => {
                     rows += batch.num_rows() as u64;
+                    if let Some(audited) = &self.audited {
+                        audited.sent.store(rows, Ordering::Relaxed);
+                    }
                     if !self.taken(batch, memory, &room, send).await {
                         return gone(rows);
                     }
                 }
                 Err(error) => {
+                    let error = if changes { unsent(&error) } else { error };
                     self.shared.metrics.add(Counter::StatementsFailed, 1);
                     warn!(sql = &*self.text, rows, "a statement failed after its first rows: {error}");
                     let ended = Ended::failed(rows, &error);
@@ -448,8 +561,27 @@ impl Run {
             next = stream.next().await;
         }
         progress.warnings().iter().for_each(|warning| warn!(sql = &*self.text, "{warning}"));
+        if adds {
+            self.access.charge(rows);
+        }
         let _ = send.send(Ok(None)).await;
         Ended { sent: rows, ..Ended::default() }
+    }
+
+    /// Waits until the user may add rows, or the statement is to end.
+    ///
+    /// # Errors
+    /// Why it is to end, and as [`Access::turn`].
+    async fn turn(&self) -> Result<(), QueryError> {
+        let mut turn = Box::pin(self.access.turn(true));
+        loop {
+            if let Ok(turn) = tokio::time::timeout(Duration::from_millis(50), &mut turn).await {
+                return turn;
+            }
+            if let Some(why) = self.token.as_ref().and_then(CancelToken::cancelled) {
+                return Err(why.hint("its rows waited for their turn, by ingest_rows_per_second of its user"));
+            }
+        }
     }
 
     /// # Errors

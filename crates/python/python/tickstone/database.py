@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import threading
@@ -304,9 +305,14 @@ class Database:
             # Its rows may be read again, and it must not run again.
             rows_of = _Prepared(self, query, last.query(seen), params, seen)
             returned = _tickstone.Frame(_RETURNED, as_stream(rows_of))
-            return self._run(session, f'SELECT * FROM "{_RETURNED}"', None, None, {_RETURNED: returned})
+            here = self._here()
+            return here._run(here._session(), f'SELECT * FROM "{_RETURNED}"', None, None, {_RETURNED: returned})
         rows = last.run(seen)
         return Relation(self, query, None, -1 if rows is None else rows)
+
+    def _here(self) -> Database:
+        """The database in this process that reads rows which are here already."""
+        return self
 
     def _subscribe(
         self, sql: str, since: str | None, params: Parameters = None, frames: Sequence[_tickstone.Frame] = ()
@@ -634,6 +640,12 @@ class Database:
         self._handle.seal(table)
 
 
+@functools.cache
+def _memory() -> Database:
+    """A database of this process alone, for rows that a server has given."""
+    return open(":memory:", threads=1)
+
+
 class RemoteDatabase(Database):
     """The database of a server, with the methods of one in this process.
 
@@ -655,6 +667,10 @@ class RemoteDatabase(Database):
         self._handle = _tickstone.Remote(url, user, password, token)
         self._local = threading.local()
         self._registered = {}
+
+    def _here(self) -> Database:
+        # The statement is done: no limit of the server's says otherwise.
+        return _memory()
 
 
 class _Prepared(Relation):

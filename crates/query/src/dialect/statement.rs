@@ -431,6 +431,17 @@ impl Statement {
         of_session || self.shows()
     }
 
+    /// Whether it adds rows.
+    pub fn adds_rows(&self) -> bool {
+        matches!(
+            self,
+            Statement::Insert(_)
+                | Statement::Merge(_)
+                | Statement::CreateTable(_)
+                | Statement::CopyFrom { .. }
+        )
+    }
+
     /// Whether it changes what the database holds.
     pub(crate) fn writes(&self) -> bool {
         matches!(
@@ -466,6 +477,7 @@ impl Statement {
                 | Statement::Merge(_)
                 | Statement::CopyFrom { .. }
                 | Statement::CopyTo { .. }
+                | Statement::RefreshView { .. }
                 | Statement::Subscribe(_)
                 | Statement::Replay(_)
         )

@@ -5,22 +5,25 @@
 //!
 //! Flow of a cancellation: the statement's [`Wanted`] is told and whoever waits for rows is woken; the stream of the
 //! rows ([`Watched`]) sees it when it is next polled, drops what makes the rows, and ends with an error. Loops below
-//! ask [`crate::wanted::look`]. Rows that are dropped, by Ctrl-C for one, end the statement in the same way.
+//! ask [`crate::wanted::look`]. A [`CancelToken`] does the same from outside. Rows that are dropped, by Ctrl-C for one,
+//! end the statement in the same way. A statement that has changed what it changes is no longer cancelled.
 //!
 //! A panic below the stream ends the statement with an error of the kind "report".
 
 mod memory;
 mod progress;
 mod texts;
+mod token;
 mod waiting;
 
 pub(crate) use memory::SessionMemory;
 pub use progress::QueryProgress;
 pub(crate) use texts::{PARSED, claim_text, parse_with_texts};
+pub use token::CancelToken;
 pub use waiting::{HeldRows, WaitingRows};
 
 use crate::dialect::Statement;
-use crate::error::{QueryError, Result};
+use crate::error::{ErrorKind, QueryError, Result, SqlState};
 use crate::stack::on_enough_stack;
 use crate::wanted::{self, Wanted};
 use datafusion::arrow::array::RecordBatch;
@@ -63,7 +66,7 @@ pub(crate) struct StatementCounts {
     pub(crate) begun: u64,
     /// Of these, those that ended with an error of their own.
     pub(crate) failed: u64,
-    /// Of these, those that CANCEL QUERY ended.
+    /// Of these, those that CANCEL QUERY, a client or `statement_timeout` ended.
     pub(crate) cancelled: u64,
     /// Those that are under way.
     pub(crate) running: u64,
@@ -106,7 +109,7 @@ impl RunningStatements {
         let id = 1 + self.last.fetch_add(1, Ordering::Relaxed);
         let one = Arc::new(Running {
             id,
-            wanted: Arc::new(Wanted::new(id, text.clone(), Arc::clone(memory) as _)),
+            wanted: Arc::new(Wanted::new(text.clone(), Arc::clone(memory) as _)),
             kind,
             text,
             can_be_cancelled,
@@ -129,10 +132,6 @@ impl RunningStatements {
         running
     }
 
-    /// Tells a statement to end.
-    ///
-    /// # Errors
-    /// Where none of this number is under way, or it is one that cannot be cancelled.
     /// Cancels a statement; `of` is the one user whose it must be, where they may not cancel others'.
     ///
     /// # Errors
@@ -151,7 +150,8 @@ impl RunningStatements {
             let message = format!("query {id} cannot be cancelled: it is {}", found.kind);
             return Err(QueryError::request(message).hint("it ends by itself, with all it does or nothing"));
         }
-        found.cancel();
+        let why = QueryError::new(ErrorKind::Retry, format!("cancelled by CANCEL QUERY {id}"));
+        found.cancel(why.state(SqlState::Cancelled));
         Ok(())
     }
 
@@ -287,8 +287,8 @@ impl Running {
         self.memory.user()
     }
 
-    fn cancel(&self) {
-        self.wanted.cancel();
+    fn cancel(&self, why: QueryError) {
+        self.wanted.cancel(why);
         self.reader.wake();
     }
 

@@ -90,7 +90,10 @@ impl Running {
 
     async fn found(&mut self) -> Option<Result<RecordBatch, QueryError>> {
         loop {
-            match self.listed.unless_cancelled(async { self.rows.next().await.transpose() }).await {
+            let changed = self.rows.changed;
+            let next = async { self.rows.next().await.transpose() };
+            // What has changed something is done, whatever the client says now.
+            match if changed { next.await } else { self.listed.unless_cancelled(next).await } {
                 Ok(None) => {}
                 next => return next.transpose(),
             }
@@ -99,8 +102,7 @@ impl Running {
                 Ok(None) => return None,
                 Err(error) => return Some(Err(error)),
             };
-            let run = self.within.run(&self.inner, &self.text, statement);
-            match self.listed.unless_cancelled(run).await {
+            match self.within.run_until(&self.inner, &self.text, statement, self.listed.cancelled()).await {
                 Ok(Answer::Rows(rows)) if types(&rows) == types(&self.rows) => self.rows = rows,
                 Ok(Answer::Rows(_)) => return Some(Err(other_types())),
                 Ok(Answer::Done { .. }) => {}
@@ -146,12 +148,18 @@ impl Listed {
     ) -> Result<T, QueryError> {
         tokio::select! {
             biased;
-            Ok(_) = self.cancelled.wait_for(|cancelled| *cancelled) => {
-                let what = "the statement was cancelled";
-                Err(QueryError::new(ErrorKind::FixRequest, what).state(SqlState::Cancelled))
-            }
+            why = self.cancelled() => Err(why),
             done = work => done,
         }
+    }
+
+    /// Waits until it is cancelled: what it ends with.
+    pub(super) async fn cancelled(&mut self) -> QueryError {
+        if self.cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
+            // Nobody can cancel it any more.
+            std::future::pending::<()>().await;
+        }
+        QueryError::new(ErrorKind::FixRequest, "the statement was cancelled").state(SqlState::Cancelled)
     }
 }
 

@@ -89,11 +89,26 @@ impl Within {
         text: &Arc<str>,
         statement: Statement,
     ) -> Result<Answer, QueryError> {
+        self.run_until(inner, text, statement, std::future::pending()).await
+    }
+
+    /// As [`Self::run`], until its client cancels it.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and as [`Conversation::run_until`].
+    pub(super) async fn run_until(
+        &self,
+        inner: &Inner,
+        text: &Arc<str>,
+        statement: Statement,
+        cancelled: impl Future<Output = QueryError>,
+    ) -> Result<Answer, QueryError> {
         let ends = matches!(statement, Statement::Rollback);
         let timeout = inner.shared.settings.time("statement_timeout");
         let run = async {
             self.check(&statement)?;
-            self.conversation().run(&inner.shared, Arc::clone(text), statement, timeout).await
+            let text = Arc::clone(text);
+            self.conversation().run_until(&inner.shared, text, statement, timeout, cancelled).await
         };
         let done = run.await.inspect_err(|_| self.fail())?;
         if let (Within::Session(session), true) = (self, ends) {

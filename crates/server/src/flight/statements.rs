@@ -170,7 +170,7 @@ impl Inner {
         let first = bound.next().inspect_err(|_| asked.within.fail()).map_err(|error| status(&error))?;
         let first = first.ok_or_else(|| wrong("the parameters have no row to run the statement for"))?;
         let mut listed = Listed::new(self, access.owner(), ticket.number);
-        let run = listed.unless_cancelled(asked.within.run(self, &asked.text, first)).await;
+        let run = asked.within.run_until(self, &asked.text, first, listed.cancelled()).await;
         match run.inspect_err(|_| asked.within.fail()).map_err(|error| status(&error))? {
             Answer::Rows(rows) => {
                 let told = (!ticket.columns.is_empty()).then(|| Schema::try_from(IpcMessage(ticket.columns)));

@@ -9,15 +9,19 @@ use super::listen::Listening;
 use super::portal::{Portal, Prepared};
 use super::startup;
 use crate::shared::Shared;
-use crate::statement::Conversation;
+use crate::statement::{Answer, Conversation};
 use pgwire::messages::PgWireFrontendMessage as Message;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use tickstone_query::{Access, QueryError, Session};
+use tickstone_query::dialect::Statement;
+use tickstone_query::{Access, QueryError, Session, SqlState};
 use tokio::sync::watch;
+
+/// What a statement ends with that its client cancelled.
+const CANCELLED: &str = "the statement was cancelled at the client's request";
 
 /// What ends a piece of work.
 #[derive(Debug)]
@@ -250,23 +254,45 @@ impl Connection {
         self.channel.put(&ReadyForQuery::new(status));
     }
 
-    /// Waits for something that may take long, as long as the client is there and does not cancel it.
+    /// Waits for something that may take long, as long as the client is there and, unless it `is_done`, does not cancel it.
     ///
     /// # Errors
     /// Where it goes or cancels.
     pub(super) async fn while_wanted<T>(
         channel: &mut Channel,
         registered: &Registered,
+        is_done: bool,
         work: impl Future<Output = T>,
     ) -> Result<T, Stop> {
         // The work last: where rows are always at hand, nobody would look at the others.
         tokio::select! {
             biased;
-            () = registered.cancel.wait() => {
-                Err(Fault::new("57014", "the statement was cancelled at the client's request").into())
-            }
+            () = registered.cancel.wait(), if !is_done => Err(Fault::new("57014", CANCELLED).into()),
             () = channel.gone() => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             done = work => Ok(done),
+        }
+    }
+
+    /// Carries out a statement whose client may cancel it.
+    ///
+    /// # Errors
+    /// Where the client goes.
+    pub(super) async fn run_unless_cancelled(
+        &mut self,
+        text: &Arc<str>,
+        statement: Statement,
+    ) -> Result<Result<Answer, QueryError>, Stop> {
+        let (conversation, timeout) = (self.conversation.clone(), self.guc.statement_timeout());
+        let registered = &self.registered;
+        let cancelled = async {
+            registered.cancel.wait().await;
+            QueryError::request(CANCELLED).state(SqlState::Cancelled)
+        };
+        let run = conversation.run_until(&self.shared, Arc::clone(text), statement, timeout, cancelled);
+        tokio::select! {
+            biased;
+            () = self.channel.gone() => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            done = run => Ok(done),
         }
     }
 }

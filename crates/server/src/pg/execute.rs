@@ -241,9 +241,7 @@ impl Connection {
         sql: &str,
         statement: Statement,
     ) -> Result<Answer, Stop> {
-        let (conversation, timeout) = (self.conversation.clone(), self.guc.statement_timeout());
-        let run = conversation.run(&self.shared, Arc::clone(text), statement, timeout);
-        let answer = Self::while_wanted(&mut self.channel, &self.registered, run).await?;
+        let answer = self.run_unless_cancelled(text, statement).await?;
         Ok(answer.map_err(|error| Fault::of(error, sql))?)
     }
 
@@ -317,7 +315,7 @@ impl Connection {
         formats: &Formats,
         most: u64,
     ) -> Result<(u64, bool), Stop> {
-        let (mut sent, digits) = (0, self.guc.digits());
+        let (mut sent, digits, is_done) = (0, self.guc.digits(), reading.is_done());
         while sent < most {
             let is_live = matches!(reading.kind, "SUBSCRIBE" | "REPLAY");
             let mut stopping = self.stopping.clone();
@@ -326,7 +324,7 @@ impl Connection {
                 _ = stopping.wait_for(|stops| *stops), if is_live => {
                     return Err(Fault::new("57P01", "the server is stopping").into());
                 }
-                filled = Self::while_wanted(&mut self.channel, &self.registered, reading.fill()) => filled,
+                filled = Self::while_wanted(&mut self.channel, &self.registered, is_done, reading.fill()) => filled,
             };
             if !filled?? {
                 for what in reading.warnings() {

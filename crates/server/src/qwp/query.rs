@@ -9,7 +9,7 @@ use crate::shared::Shared;
 use crate::socket::{End, Outgoing};
 use crate::statement::{self, Answer, Rows};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::{Access, QueryError, SqlState};
@@ -78,8 +78,8 @@ impl Controls {
         }
     }
 
-    /// What `work` gives, unless the client cancels it or its time is over before.
-    async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
+    /// Waits until the client cancels the query or its time is over: what the client is told.
+    async fn ended(&self) -> (Status, String) {
         let late = async {
             match self.time {
                 Some((limit, end)) => {
@@ -92,12 +92,19 @@ impl Controls {
         tokio::select! {
             biased;
             () = self.until(|| self.is_cancelled.load(Ordering::Acquire)) => {
-                Err(Failure::told(Status::Cancelled, CANCELLED))
+                (Status::Cancelled, CANCELLED.to_string())
             }
             limit = late => {
-                let text = format!("the query took longer than its client gave it, {limit:?}");
-                Err(Failure::told(Status::QueryTimeout, text))
+                (Status::QueryTimeout, format!("the query took longer than its client gave it, {limit:?}"))
             }
+        }
+    }
+
+    /// What `work` gives, unless the client cancels it or its time is over before.
+    async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            (status, text) = self.ended() => Err(Failure::Told(status, text)),
             done = work => Ok(done),
         }
     }
@@ -190,8 +197,19 @@ impl Answering<'_> {
     async fn run(&self) -> Result<Answer, Failure> {
         let parameters = parameters::of_arrays(&self.query.parameters)?;
         let begun = Instant::now();
-        let answer = statement::run(self.shared, self.access, &self.query.sql, &parameters);
-        self.controls.unless_ended(answer).await?.map_err(|error| self.failed(&error, begun))
+        let ended = OnceLock::new();
+        let cancelled = async {
+            let (status, text) = self.controls.ended().await;
+            let error = QueryError::request(&text).state(SqlState::Cancelled);
+            let _ = ended.set((status, text));
+            error
+        };
+        let sql = &self.query.sql;
+        let answer = statement::run_until(self.shared, self.access, sql, &parameters, cancelled).await;
+        answer.map_err(|error| match ended.into_inner() {
+            Some((status, text)) if error.sql_state() == SqlState::Cancelled => Failure::Told(status, text),
+            _ => self.failed(&error, begun),
+        })
     }
 
     /// An error of the statement; one that took longer than any may is told as such.
@@ -206,7 +224,11 @@ impl Answering<'_> {
     async fn rows(&mut self, mut rows: Rows) -> Result<(), Failure> {
         let begun = Instant::now();
         let mut has_rows = false;
-        while let Some(batch) = self.controls.unless_ended(rows.next()).await? {
+        // What has changed something is done, whatever the client says now.
+        while let Some(batch) = match rows.changed {
+            true => rows.next().await,
+            false => self.controls.unless_ended(rows.next()).await?,
+        } {
             let batch = sendable(&batch.map_err(|error| self.failed(&error, begun))?)?;
             if batch.num_rows() > 0 {
                 has_rows = true;
