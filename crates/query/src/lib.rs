@@ -55,14 +55,14 @@ mod texts;
 mod together;
 mod wanted;
 
-pub use access::{Limits, Part, Privilege, Role, Verifier, is_same, random_text};
+pub use access::{Limits, Verifier, is_same, random_text};
 pub use aside::{Aside, listed};
 pub use database::{Database, DatabaseOptions, ShownSetting, WeakDatabase};
 /// Arrow, in the version that rows and the arguments of functions are in.
 pub use datafusion::arrow;
 /// What the functions of a [`SystemCatalog`] are made with.
 pub use datafusion::{error::DataFusionError, logical_expr};
-pub use entrance::Access;
+pub use entrance::{Access, Part, Privilege, Role};
 pub use error::{ErrorKind, QueryError, Result, SqlState, type_name};
 pub use frame::Frame;
 pub use functions::CLOCK_KEY;

@@ -6,7 +6,6 @@ pub(crate) mod accounts;
 pub(crate) mod limits;
 pub(crate) mod secret;
 pub(crate) mod standing;
-mod told;
 
 use crate::error::{QueryError, Result, SqlState};
 use accounts::Accounts;
@@ -19,7 +18,6 @@ use tickstone_model::{Rights, TableSchema};
 
 pub use limits::Limits;
 pub use secret::{Verifier, is_same, random_text};
-pub use told::{Part, Privilege, Role};
 
 /// The number of those who did not say who they are.
 const NOBODY: u32 = 0;

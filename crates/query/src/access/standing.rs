@@ -128,7 +128,7 @@ impl Standing {
         any.common(Rights::OF_OBJECTS.without(Rights::STREAM))
     }
 
-    pub(super) fn grants<'a>(&'a self, table: &'a TableSchema) -> impl Iterator<Item = &'a Grant> {
+    pub(crate) fn grants<'a>(&'a self, table: &'a TableSchema) -> impl Iterator<Item = &'a Grant> {
         table.access().grants.iter().filter(|grant| self.numbers.contains(&grant.to))
     }
 

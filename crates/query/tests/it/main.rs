@@ -16,6 +16,7 @@ mod materialized;
 mod memory;
 mod nesting;
 mod numbers;
+mod owners;
 mod property;
 mod slt;
 mod states;

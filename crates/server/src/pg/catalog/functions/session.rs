@@ -93,8 +93,8 @@ pub(super) fn all() -> Vec<Function> {
     all
 }
 
-/// Takes the role apart that the first of `COUNT + 1` arguments names, by its name or number; that of the client where there
-/// are `COUNT`.
+/// Takes the role apart that the first of `COUNT + 1` arguments names, by its name or number; that of the client where
+/// there are `COUNT`.
 fn role_and<'a, const COUNT: usize>(
     now: &Now<'_>,
     values: &'a [Value],

@@ -1,5 +1,9 @@
 //! [`Access`]: the one way from somebody who connects to a database.
 
+mod told;
+
+pub use told::{Part, Privilege, Role};
+
 use crate::access::accounts::{Accounts, Proof, Token, missing};
 use crate::access::secret::token_hash;
 use crate::access::standing::{Object, Standing};

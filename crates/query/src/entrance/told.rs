@@ -1,10 +1,10 @@
 //! What catalogs tell of users, roles and rights: to each user of what concerns them, to admins of all.
 
-use super::Now;
-use super::accounts::{Account, READY_MADE};
-use super::standing::Standing;
+use super::Access;
+use crate::access::Now;
+use crate::access::accounts::{Account, READY_MADE};
+use crate::access::standing::Standing;
 use crate::aside::listed;
-use crate::entrance::Access;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tickstone_engine::Snapshot;
