@@ -178,6 +178,12 @@ def test_our_own(program: Path, desk: Any, authority: Path) -> None:
     ]:
         with pytest.raises((tickstone.Error, ValueError), match=match):
             tickstone.connect(f"tickstone+tls://{flight}", ca=ca, **wrong)
+    others = authority.parent / "others"
+    for arguments in [[], ["--user", "ann"]]:
+        assert cert(program, others, *arguments).returncode == 0
+    stranger = {"cert": others / "ann.pem", "key": others / "ann-key.pem"}
+    with pytest.raises(tickstone.Error, match="refuses the certificate of this client"):
+        tickstone.connect(f"tickstone+tls://{flight}", ca=ca, **stranger)
     asked = f"ca={ca}&cert={files['cert']}&key={files['key']}"
     # As the package says of itself where it is installed.
     sqlalchemy.dialects.registry.register("tickstone", "tickstone.sqlalchemy_dialect", "TickstoneDialect")

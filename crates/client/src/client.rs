@@ -108,6 +108,13 @@ impl fmt::Debug for Client {
     }
 }
 
+/// Whether a server ended a connection because of the client's certificate (RFC 8446, 6.2), by what rustls says of it.
+fn is_refused_certificate(cause: &str) -> bool {
+    let alert = cause.split_once("received fatal alert: ").map_or("", |(_, alert)| alert);
+    ["UnknownCA", "DecryptError", "AccessDenied"].iter().any(|known| alert.starts_with(known))
+        || alert.contains("Certificate")
+}
+
 impl Client {
     /// Connects to an address as [`Address::parse`] reads it.
     ///
@@ -168,6 +175,13 @@ impl Client {
         };
         answered.map_err(|cause| {
             let Address { host, port, .. } = &self.address;
+            if self.address.trust.is_some() && is_refused_certificate(&cause) {
+                let what = format!("{host}:{port} refuses the certificate of this client: {cause}");
+                return ClientError::new(Kind::FixRequest, what).hint(
+                    "it must be signed by an authority in tls_client_ca of the server, and neither have expired nor be \
+                     revoked: `tickstone cert --user` makes one",
+                );
+            }
             let what = format!("what listens at {host}:{port} does not answer as Arrow Flight SQL does: {cause}");
             ClientError::new(Kind::Retry, what).hint(format!(
                 "name the flight_port of the server, {PORT} unless it was told another; 9000 is its port of REST, 8812 \
