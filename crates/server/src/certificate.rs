@@ -15,6 +15,24 @@ pub(crate) fn common_name(certificate: &[u8]) -> Option<String> {
     more.is_none().then(|| name.to_string())
 }
 
+/// What is wrong with the time of a certificate at some second since the Unix epoch: it is over, or will be soon, or has
+/// not come.
+pub(crate) fn fault_of_time(certificate: &[u8], now: i64) -> Option<String> {
+    const DAY: i64 = 86_400;
+    /// Authorities that renew by themselves do so before this.
+    const SOON_DAYS: i64 = 14;
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let (from, to) = (certificate.validity().not_before, certificate.validity().not_after);
+    match (from.timestamp(), to.timestamp()) {
+        (from_seconds, _) if now < from_seconds => Some(format!("is valid from {from} on")),
+        (_, to_seconds) if now > to_seconds => Some(format!("has expired, {to}")),
+        (_, to_seconds) if to_seconds - now < SOON_DAYS * DAY => {
+            Some(format!("expires in {} days, {to}", (to_seconds - now) / DAY))
+        }
+        _ => None,
+    }
+}
+
 /// What SCRAM binds to with `tls-server-end-point` (RFC 5929, 4.1): the hash of the certificate by the hash function of its
 /// signature, SHA-256 in the place of MD5 and SHA-1. `None` where its signature has no such function, as with Ed25519.
 pub(crate) fn end_point(der: &[u8]) -> Option<Vec<u8>> {
@@ -80,6 +98,29 @@ mod tests {
         for wrong in [&b""[..], b"0", &[0x30, 0x84, 0xFF, 0xFF, 0xFF, 0xFF]] {
             assert_eq!((common_name(wrong), end_point(wrong)), (None, None));
         }
+    }
+
+    #[test]
+    fn times() {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2026, 7, 1);
+        let der = params.self_signed(&key).expect("a certificate").der().to_vec();
+        // 2026-01-01 and 2026-07-01.
+        let (from, to) = (1_767_225_600, 1_782_864_000);
+        for (at, expected) in [
+            (from - 1, Some("is valid from")),
+            (from, None),
+            (to - 20 * 86_400, None),
+            (to - 3 * 86_400, Some("expires in 3 days")),
+            (to + 1, Some("has expired")),
+        ] {
+            let told = fault_of_time(&der, at);
+            assert_eq!(told.is_some(), expected.is_some(), "{at}: {told:?}");
+            assert!(told.is_none_or(|told| told.starts_with(expected.unwrap_or_default())), "{at}");
+        }
+        assert_eq!(fault_of_time(b"0", from), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! rustls speaks it, over ring, versions 1.2 and 1.3. A new certificate holds for connections that begin after it was
 //! found; those there are go on. Files that are none leave the one before in its place, and are logged.
 
-use crate::certificate::end_point;
+use crate::certificate::{end_point, fault_of_time};
 use crate::settings::{SettingError, Settings};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
@@ -13,7 +13,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
@@ -161,6 +161,9 @@ impl Files {
         let chain = certificates(&self.certificate)?;
         let of_key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| unread(&self.key, error))?;
         let end_point = chain.first().and_then(|certificate| end_point(certificate)).map(Arc::from);
+        if let Some(what) = chain.first().and_then(|certificate| fault_of_time(certificate, now_seconds())) {
+            warn!("TLS: the certificate in {chain_name} {what}: clients refuse it, or will");
+        }
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
@@ -186,6 +189,12 @@ impl Files {
         });
         Ok(Offered { configs, end_point })
     }
+}
+
+/// Now, in seconds since the Unix epoch.
+fn now_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn unread(path: &Path, error: pem::Error) -> String {
