@@ -12,6 +12,7 @@ mod refresh;
 
 use super::create::query_columns;
 use super::sampled::Sampled;
+use crate::access::Source;
 use crate::database::Database;
 use crate::dialect::materialized::partitions_of;
 use crate::dialect::{self, CreateMaterializedView, Statement, has_name};
@@ -201,6 +202,12 @@ pub(super) async fn refresh(session: &Session, name: &str, full: bool) -> Result
         return Err(error.hint("SHOW VIEWS lists the materialized views"));
     };
     let name = table.schema().name().to_string();
+    // Before anything is marked: what cannot be worked out anew stays as it is.
+    let whole = session.full_snapshot();
+    if let Some(base) = whole.table(&of.base) {
+        let accounts = session.database().held_accounts();
+        accounts.check_owner(&whole, table.schema(), Source::Table(base.schema()))?;
+    }
     if full {
         let view = table.id();
         session

@@ -103,7 +103,6 @@ pub(super) fn roles(name: &str, client: &Client) -> Result<RecordBatch> {
             ("rolconnlimit", &|role| {
                 role.connections.map_or(-1, |most| i64::try_from(most).unwrap_or(i64::MAX)).into()
             }),
-            ("rolbypassrls", &|role| role.is_admin.into()),
         ],
     )
 }
@@ -135,7 +134,6 @@ pub(super) fn users(name: &str, client: &Client) -> Result<RecordBatch> {
             ("usesysid", &|role| role.number.into()),
             ("usecreatedb", &|role| role.is_admin.into()),
             ("usesuper", &|role| role.is_admin.into()),
-            ("usebypassrls", &|role| role.is_admin.into()),
         ],
     )
 }
