@@ -113,7 +113,7 @@ def test_a_terabyte_is_cancelled(serve: Any, sql: str, over: Callable[..., Abstr
             assert served.running("repeat("), "it ended by itself"
             cancel()
             # Who is sent nothing may have closed its side alone: 5 s pass until that counts as gone.
-            end = time.monotonic() + (10 if over is over_mcp else 5)
+            end = time.monotonic() + (10 if over in (over_mcp, over_rest) else 5)
             while served.running("repeat("):
                 if time.monotonic() > end:
                     raise GoesOn
@@ -152,6 +152,7 @@ def test_a_terabyte_in_one_text_is_refused(serve: Any, sql: str) -> None:
 
 def test_a_connection_with_many_statements_that_nobody_reads(serve: Any) -> None:
     served = serve("--query-memory=100MB")
+    assert served.rows("SELECT length(repeat('x', 1000) || value) FROM range(0, 1)") == [[1001]]
     before = served.memory_mb()
     with flight.connect(f"grpc://127.0.0.1:{served.ports['flight_port']}") as client:
         readers = [client.do_get(flight.Ticket(AS_ROWS.encode())) for _ in range(20)]
