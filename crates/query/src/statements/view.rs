@@ -30,12 +30,14 @@ pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Ou
     match found {
         Some(found) => {
             let (name, change) = (found.name().to_string(), AlterTable::SetView(text));
+            // Its query is read by the rights of its owner: where that one was dropped, whoever replaces it owns it.
+            let now = session.database().accounts(&session.full_snapshot())?;
+            let is_gone = |owner: &u32| now.as_ref().is_none_or(|now| now.accounts.name_of(*owner).is_none());
+            let takes_over = found.access().owner.as_ref().is_some_and(is_gone);
             let access = TableAccess { owner: session.owner(), ..found.access().clone() };
-            let takes_over = access != *found.access();
             session
                 .blocking(move |engine| {
                     engine.alter_table(&name, &change)?;
-                    // An admin who says what another's view reads owns it: it reads by the rights of its owner.
                     if takes_over {
                         engine.alter_table(&name, &AlterTable::SetAccess(access))
                     } else {
