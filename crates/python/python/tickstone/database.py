@@ -305,12 +305,12 @@ class Database:
             # Its rows may be read again, and it must not run again.
             rows_of = _Prepared(self, query, last.query(seen), params, seen)
             returned = _tickstone.Frame(_RETURNED, as_stream(rows_of))
-            here = self._here()
-            return here._run(here._session(), f'SELECT * FROM "{_RETURNED}"', None, None, {_RETURNED: returned})
+            reader = self._reader()
+            return reader._run(reader._session(), f'SELECT * FROM "{_RETURNED}"', None, None, {_RETURNED: returned})
         rows = last.run(seen)
         return Relation(self, query, None, -1 if rows is None else rows)
 
-    def _here(self) -> Database:
+    def _reader(self) -> Database:
         """The database in this process that reads rows which are here already."""
         return self
 
@@ -668,7 +668,7 @@ class RemoteDatabase(Database):
         self._local = threading.local()
         self._registered = {}
 
-    def _here(self) -> Database:
+    def _reader(self) -> Database:
         # The statement is done: no limit of the server's says otherwise.
         return _memory()
 
