@@ -127,6 +127,7 @@ pub(super) fn reworded(message: &str) -> QueryError {
         not_of_this_type,
         bad_pattern,
         past_numbers,
+        past_decimals,
         past_time,
         past_dates,
         out_of_range,
@@ -270,6 +271,17 @@ fn past_numbers(message: &str) -> Option<QueryError> {
             our_types(of)
         )),
     )
+}
+
+/// A number with more digits than a DECIMAL has; Arrow tells them without the point.
+fn past_decimals(message: &str) -> Option<QueryError> {
+    let (digits, of) = [" is too large to store in a ", " is too small to store in a "]
+        .iter()
+        .find_map(|words| message.split_once(words))?;
+    let precision = between(of, " of precision ", ".")?;
+    let what = format!("the digits {digits} are more than the {precision} of a DECIMAL({precision}, …)");
+    let made = QueryError::request(what).state(SqlState::OutOfRange);
+    Some(made.hint("cast to a DECIMAL of more digits, up to 38; TRY_CAST gives NULL instead"))
 }
 
 /// A DATE that no TIMESTAMP is.

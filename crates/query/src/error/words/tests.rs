@@ -1,6 +1,7 @@
 //! Messages as DataFusion writes them, and as users read them.
 
 use super::{our_types, reworded};
+use crate::error::SqlState;
 
 fn check(message: &str, wanted: &str) {
     assert_eq!(reworded(message).to_string(), wanted, "{message}");
@@ -45,6 +46,16 @@ fn comparisons_and_casts_name_our_types() {
     assert_eq!(compared.message, "TIMESTAMP and BIGINT cannot be compared");
     assert!(compared.hint.is_some_and(|hint| hint.contains("timestamp_ms")));
     assert_eq!(reworded("Cannot cast string 'abc' to value of Float64 type").message, "'abc' is no DOUBLE");
+}
+
+#[test]
+fn digits_past_a_decimal_name_it() {
+    for (words, end) in [("large", "Max is 99"), ("small", "Min is -99")] {
+        let told = format!("-1234 is too {words} to store in a Decimal256 of precision 2. {end}");
+        let made = reworded(&told);
+        assert_eq!(made.message, "the digits -1234 are more than the 2 of a DECIMAL(2, …)");
+        assert_eq!(made.sql_state(), SqlState::OutOfRange);
+    }
 }
 
 #[test]
