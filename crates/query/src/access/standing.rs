@@ -162,6 +162,12 @@ impl Standing {
         Entitles::Some(grants.map(|grant| Grant { rights: right, ..grant.clone() }).collect())
     }
 
+    /// Whether it may do with each stream what it might before.
+    pub(crate) fn keeps_streams_of(&self, before: &Standing) -> bool {
+        let keeps = |(stream, rights): (&String, &Rights)| self.with_stream(stream).has(*rights);
+        self.on_streams.has(before.on_streams) && before.streams.iter().all(keeps)
+    }
+
     /// What it sees of a table where tables are listed, and wherever else one is looked up; `own` are the names of those
     /// that only the session has.
     fn sight(&self, table: &TableSnapshot, own: &[String]) -> Sight {

@@ -4,7 +4,7 @@
 use super::Session;
 use crate::access::standing::{Entitles, Standing};
 use crate::database::Database;
-use crate::dialect::{Statement, names_read, query_of_view, tables_read};
+use crate::dialect::{Met, Statement, query_of_view};
 use crate::entrance::Access;
 use crate::error::{QueryError, Result, SqlState};
 use datafusion::error::DataFusionError;
@@ -22,14 +22,20 @@ pub struct Entitlement {
     of: Vec<Entitled>,
 }
 
-/// What one of them might read of one table.
+/// What one of them might read.
 #[derive(Debug)]
 struct Entitled {
     /// The owner of the view that reads it, which may be whoever has the files; `None` for the user.
     view_of: Option<Option<u32>>,
-    table: u32,
-    right: Rights,
-    entitles: Entitles,
+    of: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// Of a table or view, by its number.
+    Table { table: u32, right: Rights, entitles: Entitles },
+    /// Of streams, which table functions read: what the reader might do; `None` for everything.
+    Streams(Option<Arc<Standing>>),
 }
 
 impl Session {
@@ -48,36 +54,41 @@ impl Session {
             _ => Rights::SELECT,
         };
         let mut of = Vec::new();
-        for name in tables_read(self.executed(statement)) {
-            let name = name.rsplit('.').next().unwrap_or(&name).trim_matches('"');
-            meet(&self.database, &snapshot, name, (None, &user), right, &mut of)?;
+        // Who did not have to say who they are may do everything, until there are users.
+        if access.owner().is_some() {
+            let met = Met::of_statement(self.executed(statement));
+            meet(&self.database, &snapshot, &met, (None, &user), right, &mut of)?;
         }
         Ok(Some(Entitlement { access, of }))
     }
 }
 
-/// Adds a table by name, and what it is a view of.
+/// Adds what a query reads, and what the views in it are of.
 fn meet(
     database: &Database,
     snapshot: &Snapshot,
-    name: &str,
+    met: &Met,
     (view_of, reader): (Option<Option<u32>>, &Reader),
     right: Rights,
     of: &mut Vec<Entitled>,
 ) -> Result<()> {
-    let Some(table) = snapshot.table(name) else { return Ok(()) };
-    if of.iter().any(|met| met.table == table.id() && met.view_of == view_of) {
-        return Ok(());
+    if met.calls {
+        of.push(Entitled { view_of, of: What::Streams(reader.standing()) });
     }
-    let entitles = reader.entitles(table, right);
-    of.push(Entitled { view_of, table: table.id(), right, entitles });
-    let schema = table.schema();
-    let query = schema.view().or_else(|| schema.materialized().map(|view| view.query.as_str()));
-    let Some(query) = query else { return Ok(()) };
-    let owner = schema.access().owner;
-    let reader = Reader::of_owner(database, snapshot, owner)?;
-    for name in names_read(&*query_of_view(query)?) {
-        meet(database, snapshot, &name, (Some(owner), &reader), right, of)?;
+    for table in met.names.iter().filter_map(|name| snapshot.table(name)) {
+        let is_it = |what: &What| matches!(what, What::Table { table: met, .. } if *met == table.id());
+        if of.iter().any(|met| met.view_of == view_of && is_it(&met.of)) {
+            continue;
+        }
+        let entitles = reader.entitles(table, right);
+        of.push(Entitled { view_of, of: What::Table { table: table.id(), right, entitles } });
+        let schema = table.schema();
+        let query = schema.view().or_else(|| schema.materialized().map(|view| view.query.as_str()));
+        let Some(query) = query else { continue };
+        let owner = schema.access().owner;
+        let reader = Reader::of_owner(database, snapshot, owner)?;
+        let met = Met::of_query(&*query_of_view(query)?);
+        meet(database, snapshot, &met, (Some(owner), &reader), right, of)?;
     }
     Ok(())
 }
@@ -105,6 +116,22 @@ impl Reader {
             Some(standing) if standing.is_admin() => Reader::Admin,
             Some(standing) => Reader::User(standing),
         })
+    }
+
+    /// What it may do; `None` where that is everything, or nothing any more.
+    fn standing(&self) -> Option<Arc<Standing>> {
+        match self {
+            Reader::User(standing) => Some(Arc::clone(standing)),
+            Reader::Admin | Reader::Gone => None,
+        }
+    }
+
+    fn keeps_streams_of(&self, before: Option<&Arc<Standing>>) -> bool {
+        match (self, before) {
+            (Reader::Admin, _) => true,
+            (Reader::User(now), Some(before)) => now.keeps_streams_of(before),
+            (Reader::User(_), None) | (Reader::Gone, _) => false,
+        }
     }
 
     fn entitles(&self, table: &TableSnapshot, right: Rights) -> Entitles {
@@ -137,16 +164,20 @@ impl Entitlement {
         let snapshot = database.engine().snapshot();
         let user = Reader::of_user(self.access.standing(&snapshot)?);
         for one in &self.of {
-            // A table that was dropped is told of where its rows are.
-            let Some(table) = snapshot.table_by_id(one.table) else { continue };
-            let entitles = match one.view_of {
-                None => user.entitles(table, one.right),
-                Some(owner) => Reader::of_owner(database, &snapshot, owner)?.entitles(table, one.right),
+            let owner = one.view_of.map(|owner| Reader::of_owner(database, &snapshot, owner)).transpose()?;
+            let reader = owner.as_ref().unwrap_or(&user);
+            let (is_kept, name) = match &one.of {
+                What::Streams(before) => (reader.keeps_streams_of(before.as_ref()), "streams"),
+                What::Table { table, right, entitles } => match snapshot.table_by_id(*table) {
+                    Some(table) => (reader.entitles(table, *right) == *entitles, table.schema().name()),
+                    // That it was dropped is told of where its rows are.
+                    None => continue,
+                },
             };
-            if entitles != one.entitles {
+            if !is_kept {
                 let user = self.access.user().unwrap_or_default();
                 let what = match one.view_of {
-                    None => format!("the rights of '{user}' to {} were changed", table.schema().name()),
+                    None => format!("the rights of '{user}' to {name} were changed"),
                     // What a view is made of is not told.
                     Some(_) => "the rights of the owner of a view that is read were changed".to_string(),
                 };
