@@ -191,9 +191,9 @@ impl Shares {
         left.mul_f64((*at).max(1) as f64 / rate.max(1) as f64).min(DEBT_MAX)
     }
 
-    /// Has no rows wait from now on.
-    pub(crate) fn hurry(&self) {
-        self.hurries.store(true, Ordering::Relaxed);
+    /// Has no rows wait from now on, or has them wait again.
+    pub(crate) fn hurry(&self, hurries: bool) {
+        self.hurries.store(hurries, Ordering::Relaxed);
     }
 }
 
@@ -247,7 +247,9 @@ mod tests {
         assert_eq!(shares.debt(2, 1_000), Duration::ZERO);
         shares.charge(1, u64::MAX, 0);
         assert!(shares.debt(1, 0) <= DEBT_MAX);
-        shares.hurry();
+        shares.hurry(true);
         assert_eq!(shares.debt(1, 1_000), Duration::ZERO);
+        shares.hurry(false);
+        assert!(shares.debt(1, 1_000) > Duration::ZERO);
     }
 }

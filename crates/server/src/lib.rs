@@ -98,6 +98,7 @@ impl Server {
             .host()
             .ok_or_else(|| SettingError::new(format!("host = '{}' is no address", settings.text("host"))))?;
         settings::warn_of_variables();
+        database.hurry(false);
         let is_loopback = host.is_loopback();
         let tls = Tls::of(&settings)?;
         let has_users = database.has_users().map_err(|error| SettingError::new(error.to_string()))?;
@@ -179,7 +180,7 @@ impl Server {
     /// Ends it: no more connections are taken, those there are end after what they are at; whether all had ended before
     /// `shutdown_timeout`.
     pub fn stop(mut self) -> bool {
-        self.shared.database.hurry();
+        self.shared.database.hurry(true);
         let _ = self.stop.send(true);
         let patience = self.shared.settings.time("shutdown_timeout").unwrap_or_default();
         let begun = Instant::now();

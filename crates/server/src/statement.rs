@@ -461,7 +461,8 @@ impl Run {
             }
             late
         };
-        let ended = Ended::failed(0, &late);
+        let sent = self.audited.as_ref().map_or(0, |audited| audited.sent.load(Ordering::Relaxed));
+        let ended = Ended::failed(sent, &late);
         if tell.is_some() {
             told(tell, Err(late));
         } else {
@@ -484,10 +485,10 @@ impl Run {
             let executed = session.executed(&statement);
             let (changes, adds) = (!executed.only_reads(), executed.adds_rows());
             let turn = if adds { self.turn().await } else { Ok(()) };
-            let outcome = match &self.token {
-                _ if turn.is_err() => turn.map(|()| Outcome::Done { tag: String::new(), rows: None }),
-                Some(token) => session.run_until(statement, text, token).await,
-                None => session.run_text(statement, text).await,
+            let outcome = match (turn, &self.token) {
+                (Err(why), _) => Err(why),
+                (Ok(()), Some(token)) => session.run_until(statement, text, token).await,
+                (Ok(()), None) => session.run_text(statement, text).await,
             };
             (outcome, waiting, changes, adds)
         };
@@ -520,6 +521,9 @@ impl Run {
             left = batches.iter().flatten().map(|batch| batch.num_rows() as u64).sum();
             stream = futures::stream::iter(batches).boxed();
             next = stream.next().await;
+        }
+        if adds {
+            self.access.charge(left);
         }
         let gone = |sent| {
             let gone = QueryError::request("whoever asked took no more rows").state(SqlState::Cancelled);
@@ -561,9 +565,6 @@ impl Run {
             next = stream.next().await;
         }
         progress.warnings().iter().for_each(|warning| warn!(sql = &*self.text, "{warning}"));
-        if adds {
-            self.access.charge(rows);
-        }
         let _ = send.send(Ok(None)).await;
         Ended { sent: rows, ..Ended::default() }
     }

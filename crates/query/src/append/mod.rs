@@ -80,9 +80,9 @@ pub fn append(
 ) -> Result<u64> {
     let appended = appended(access, request, schema, batches);
     match &appended {
-        // What goes aside is told of by whoever puts it in its place.
         Ok(rows) if request.aside.is_none() => access.added(&request.table, *rows),
-        Ok(_) => {}
+        // What goes aside is told of by whoever puts it in its place.
+        Ok(rows) => access.charge(*rows),
         Err(error) => access.tell("INGEST", request.table.as_str().into(), 0, Duration::ZERO, Some(error)),
     }
     appended

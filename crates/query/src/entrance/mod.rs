@@ -323,9 +323,10 @@ impl Access {
 }
 
 impl Database {
-    /// Has nobody's rows wait for their turn any more, for when the process is to end: what has come is stored.
-    pub fn hurry(&self) {
-        self.shares().hurry();
+    /// Has nobody's rows wait for their turn any more, for when a server is to end: what has come is stored. The next
+    /// server over the database has them wait again.
+    pub fn hurry(&self, hurries: bool) {
+        self.shares().hurry(hurries);
     }
 
     /// Drops a stream, and what was granted on it.
