@@ -849,7 +849,7 @@ def test_catalogs_tell_of_roles_and_rights(desk: Any) -> None:
     with psycopg.connect(**postgres(desk, "root")) as root, psycopg.connect(**postgres(desk, "ann")) as ann:
         root.execute("CREATE ROLE chief")
         root.execute("GRANT chief TO ann")
-        root.execute("GRANT INSERT ON t TO chief")
+        root.execute("GRANT INSERT, ALTER ON t TO chief")
         root.execute("GRANT SELECT (px) ON secret TO ann")
         roles = "SELECT rolname, rolsuper, rolcanlogin FROM pg_roles ORDER BY 1"
         all_roles = [("admin", True, False), ("ann", False, True), ("chief", False, False), ("feed", False, True),
@@ -877,6 +877,7 @@ def test_catalogs_tell_of_roles_and_rights(desk: Any) -> None:
             "has_table_privilege('t'::regclass::oid, 'DELETE')": False,
             "has_table_privilege('t', 'DELETE, SELECT')": True,
             "has_table_privilege('t', 'SELECT WITH GRANT OPTION')": False,
+            "has_table_privilege('t', 'TRUNCATE')": True,
             "has_table_privilege('ann', 't', 'SELECT')": True,
             "has_table_privilege('chief', 't', 'SELECT')": False,
             "has_table_privilege('feed', 't', 'SELECT')": None,
@@ -896,7 +897,7 @@ def test_catalogs_tell_of_roles_and_rights(desk: Any) -> None:
                 assert root.execute(f"SELECT {ask}").fetchone() == (True,), ask
         assert root.execute("SELECT has_table_privilege('feed', 't', 'SELECT')").fetchone() == (True,)
         granted = "SELECT grantee, table_name, privilege_type FROM information_schema.table_privileges ORDER BY 1, 2, 3"
-        assert ann.execute(granted).fetchall() == [("ann", "t", "SELECT"), ("chief", "t", "INSERT")]
+        assert ann.execute(granted).fetchall() == [("ann", "t", "SELECT"), ("chief", "t", "INSERT"), ("chief", "t", "TRUNCATE")]
         assert ("root", "secret", "DELETE") in root.execute(granted).fetchall()
         columns = "SELECT column_name FROM information_schema.column_privileges WHERE grantee = 'ann' AND table_name = 'secret'"
         assert ann.execute(columns).fetchall() == [("px",)]

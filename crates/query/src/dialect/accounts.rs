@@ -209,7 +209,7 @@ fn several(
 /// CREATE USER, CREATE ROLE.
 pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["CREATE"])?;
-    let is_user = !cursor.eat(&["ROLE"]);
+    let mut is_user = !cursor.eat(&["ROLE"]);
     if is_user {
         cursor.expect(&["USER"])?;
     }
@@ -217,9 +217,13 @@ pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let name = who(cursor)?;
     let (mut password, mut roles) = (None, Vec::new());
     cursor.eat(&["WITH"]);
-    // What PostgreSQL calls a role that can connect.
-    let is_user = is_user || cursor.rest().iter().any(|token| is_word(&token.token, "LOGIN"));
+    let mut has_password = None;
     while !cursor.is_end() {
+        if cursor.eat(&["LOGIN"]) {
+            // What PostgreSQL calls a role that can connect.
+            is_user = true;
+            continue;
+        }
         if SAID_OF_ALL.iter().any(|word| cursor.eat(&[word])) {
             continue;
         }
@@ -227,21 +231,22 @@ pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
             let what = format!("{word} is not known of users and roles");
             return Err(SqlError::new(what, cursor.position()).hint(*hint));
         }
-        if cursor.words(&["PASSWORD"]) && !is_user {
-            return Err(SqlError::new("a role has no password", cursor.position())
-                .hint("CREATE USER makes one who can connect"));
-        } else if cursor.eat(&["IN", "ROLE"]) {
+        if cursor.eat(&["IN", "ROLE"]) {
             roles = several(cursor, who)?;
         } else {
+            has_password = Some(cursor.position());
             password = self::password(cursor)?;
         }
+    }
+    if let Some(at) = has_password.filter(|_| !is_user) {
+        return Err(SqlError::new("a role has no password", at).hint("CREATE USER makes one who can connect"));
     }
     finish(cursor, Accounts::Create { name, is_user, if_not_exists, password, roles })
 }
 
 /// What PostgreSQL's clients write and what holds for all users anyway.
-const SAID_OF_ALL: [&str; 8] =
-    ["LOGIN", "INHERIT", "NOSUPERUSER", "NOCREATEDB", "NOCREATEROLE", "NOREPLICATION", "NOBYPASSRLS", "WITH"];
+const SAID_OF_ALL: [&str; 7] =
+    ["INHERIT", "NOSUPERUSER", "NOCREATEDB", "NOCREATEROLE", "NOREPLICATION", "NOBYPASSRLS", "WITH"];
 
 /// Options of PostgreSQL's that there are not, and what to write.
 const UNKNOWN_OPTIONS: [(&str, &str); 9] = [

@@ -71,6 +71,21 @@ fn what_is_read_later_is_what_may_still_be_read() {
         &["GRANT SELECT ON secret TO bob"],
     );
     ends(&mut root, "SELECT * FROM of_bob", "DROP USER bob", &[]);
+    // By whatever way a table is named, and of streams.
+    done(&mut root, "CREATE TABLE \"odd.name\" (ts TIMESTAMP) TIMESTAMP(ts)");
+    done(&mut root, "CREATE STREAM raw");
+    for (grant, read) in [
+        ("SELECT ON t", "SELECT * FROM public.t"),
+        ("SELECT ON \"odd.name\"", "SELECT * FROM \"odd.name\""),
+        ("SELECT ON STREAM raw", "SELECT * FROM stream('raw')"),
+    ] {
+        let back = [format!("GRANT {grant} TO ann")];
+        done(&mut root, &back[0]);
+        let kept = begun(&of(&database, "ann"), read);
+        done(&mut root, "CREATE OR REPLACE TABLE other (ts TIMESTAMP) TIMESTAMP(ts)");
+        kept.check().unwrap_or_else(|error| panic!("{read}: {error}"));
+        ends(&mut root, read, &format!("REVOKE {grant} FROM ann"), &[&back[0]]);
+    }
     ends(&mut root, "SELECT 1", "DROP USER ann", &[]);
     let of_root = begun(&root, "SELECT * FROM secret");
     of_root.check().unwrap();
@@ -193,6 +208,10 @@ fn what_all_rights_are_depends_on_what_they_are_on() {
     }
     done(&mut root, "CREATE ROLE carl WITH LOGIN NOSUPERUSER INHERIT PASSWORD 'c'");
     done(&mut of(&database, "carl"), "SELECT 1");
+    done(&mut root, "CREATE ROLE login");
+    done(&mut root, "CREATE ROLE other IN ROLE login");
+    assert!(database.access_of("other").is_err());
+    assert!(ran(&mut root, "CREATE ROLE more PASSWORD 'm'").is_err());
     // The last user stays, whatever they may do.
     for sql in ["DROP USER ann", "DROP USER bob", "DROP USER carl"] {
         done(&mut root, sql);

@@ -148,13 +148,9 @@ fn may(now: &Now<'_>, role: Option<&str>, of: &Value, rights: &Value, part: Part
             None => (&*right, false),
         };
         may |= match PRIVILEGES.iter().find(|(name, _)| *name == right) {
-            // Whoever owns a table gives rights to it, and may alter it.
-            Some((_, right)) => {
-                let needed = if grants { Rights::ALTER } else { *right };
-                access.has(role, &relation.name, needed, part)?
-            }
-            // Rights to what there is not: those who may do everything have them.
-            None => access.has(role, &relation.name, Rights::ADMIN, part)?,
+            Some((_, right)) if !grants => access.has(role, &relation.name, *right, part)?,
+            // To give rights, and rights to what there is not: those of who may do everything with it.
+            _ => access.has(role, &relation.name, Rights::ADMIN, part)?,
         };
     }
     Some(may)
