@@ -25,6 +25,7 @@ use crate::upkeep::saving::save_manifest;
 use crate::upkeep::seal::seal;
 use crate::upkeep::tape::KeptTape;
 use crate::upkeep::{compact, maintenance};
+use crate::write::accounts;
 use crate::write::aside::{self, Aside};
 use crate::write::commit::Commit;
 use crate::write::load::BulkLoad;
@@ -116,6 +117,7 @@ impl Engine {
         let disk: Arc<dyn Disk> = Arc::new(Reading::new(disk));
         check_restored(switch::settled(&disk)?.as_ref())?;
         let (reader, snapshot) = Reader::open(&disk)?;
+        accounts::check(disk.as_ref(), &snapshot)?;
         let publisher = Arc::new(Publisher::new(snapshot, feed_of(&options)));
         let memory = Arc::new(Memory::new(options.memory_budget_bytes));
         let role = Role::Reads(reader);
@@ -186,6 +188,7 @@ impl Engine {
         orphans::sweep(&core, (!clean).then(|| Orphans::of(&snapshot, next_table)))?;
         drop(snapshot);
         let swept = aside::sweep(&core)?;
+        accounts::settle(&core)?;
         if options.background {
             maintenance::start(&core)?;
             compact::start(&core)?;
@@ -409,7 +412,17 @@ impl Engine {
     /// [`EngineError::NoSuchTable`], [`EngineError::NotTakenIn`] where a view lacks some of the rows yet, or has them in
     /// buckets with rows that stay, [`EngineError::ReadOnly`], [`EngineError::TapeStopped`].
     pub fn drop_partitions(&self, table: &str, range: TimeRange) -> Result<Dropped> {
-        tables::drop_partitions(self.core("DROP PARTITION")?, table, range)
+        let core = self.core("DROP PARTITION")?;
+        tables::drop_partitions(core, &*core.table(table)?, range)
+    }
+
+    /// As [`Self::drop_partitions`], of a table that was found, and of no other that has its name by now.
+    ///
+    /// # Errors
+    /// As there; [`EngineError::TableGone`] in the place of [`EngineError::NoSuchTable`].
+    pub fn drop_partitions_of(&self, table: &TableSnapshot, range: TimeRange) -> Result<Dropped> {
+        let core = self.core("DROP PARTITION")?;
+        tables::drop_partitions(core, &*tables::this_table(core, table)?, range)
     }
 
     /// Removes all rows of a table, and the memory of what was imported into it.
@@ -417,7 +430,17 @@ impl Engine {
     /// # Errors
     /// As [`Self::drop_table`].
     pub fn truncate_table(&self, name: &str) -> Result<()> {
-        tables::truncate(self.core("TRUNCATE TABLE")?, name)
+        let core = self.core("TRUNCATE TABLE")?;
+        tables::truncate(core, &*core.table(name)?)
+    }
+
+    /// As [`Self::truncate_table`], a table that was found, and no other that has its name by now.
+    ///
+    /// # Errors
+    /// As there; [`EngineError::TableGone`] in the place of [`EngineError::NoSuchTable`].
+    pub fn truncate_this_table(&self, table: &TableSnapshot) -> Result<()> {
+        let core = self.core("TRUNCATE TABLE")?;
+        tables::truncate(core, &*tables::this_table(core, table)?)
     }
 
     /// Drops the table that has this name now: see [`Self::drop_table_by_id`].

@@ -14,6 +14,12 @@ pub(crate) const STREAMS_DIR: &str = "streams";
 pub(crate) const STAGE_DIR: &str = "next";
 /// The file that says what to switch to.
 pub(crate) const SWITCH_FILE: &str = "SWITCH";
+/// The copy of what says who may do what.
+pub(crate) const ACCOUNTS_FILE: &str = "accounts";
+/// The same, where a repair says that the next opening is to go by it.
+pub(crate) const ACCOUNTS_DUE_FILE: &str = "accounts.due";
+/// What a crash leaves of it, half written.
+pub(crate) const ACCOUNTS_UNFINISHED: &str = "accounts.tmp";
 /// Tells a backup from a database that is not to be overwritten.
 pub(crate) const BACKUP_FILE: &str = "BACKUP";
 /// What is in it.

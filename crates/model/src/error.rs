@@ -164,7 +164,8 @@ pub enum ModelError {
     },
     /// A row with the one instant that no range of time can hold.
     #[error(
-        "row {row}: the designated timestamp '{column}' is the last instant there is, which no row may have"
+        "row {}: the designated timestamp '{column}' is the last instant there is, which no row may have",
+        .row + 1
     )]
     LastInstant {
         /// The timestamp column.
@@ -173,7 +174,7 @@ pub enum ModelError {
         row: usize,
     },
     /// A row whose designated timestamp is NULL.
-    #[error("row {row}: the designated timestamp '{column}' is NULL")]
+    #[error("row {}: the designated timestamp '{column}' is NULL", .row + 1)]
     NullTimestamp {
         /// The timestamp column.
         column: String,

@@ -4,6 +4,8 @@
 //! - a file of the log is named here, on stable storage, before a document of it is read, and is no longer before it goes;
 //! - of a file no byte is promised that was not stable before: all of one that was closed, else its header.
 
+use super::buffer::BURST_BYTES;
+use super::entry::ENTRY_HEADER_BYTES;
 use super::segment::{Segment, segment_path};
 use super::settings::StreamSettings;
 use crate::codec::{Decoder, Encoder, Malformed};
@@ -40,6 +42,21 @@ pub(crate) struct NamedLog {
 }
 
 impl NamedLog {
+    /// One without documents, behind which the numbers go on.
+    pub(crate) fn begins(first: u64) -> Self {
+        Self { first, bytes: SEGMENT_HEADER_BYTES as u64, last: 0, times_us: (0, 0) }
+    }
+
+    /// The last number that may have been given in it, where it is missing.
+    pub(crate) fn last_given(&self, settings: &StreamSettings) -> u64 {
+        if self.is_closed() {
+            return self.last;
+        }
+        // How far it went nobody knows: whoever has read its documents goes on behind them.
+        let bytes = settings.segment_bytes.saturating_add(BURST_BYTES as u64);
+        self.first + bytes / ENTRY_HEADER_BYTES as u64
+    }
+
     /// One that grows: nothing but its header is promised.
     pub(super) fn begun(segment: &Segment) -> Self {
         let times_us = (segment.first_ts_us, segment.first_ts_us);

@@ -1,8 +1,6 @@
 //! What is known of all files of a stream's log, and which of them go.
 
-use super::buffer::BURST_BYTES;
 use super::described::{Described, NamedLog};
-use super::entry::ENTRY_HEADER_BYTES;
 use super::read::Wanted;
 use super::segment::{Segment, list_segments, segment_path};
 use super::settings::StreamSettings;
@@ -31,7 +29,13 @@ impl Log {
             };
             segment.compare(described.log(*first), *len);
             if segment.documents == 0 && segment.damaged_bytes == 0 && segment.missing.is_none() {
-                empty.push(segment);
+                // The newest may say that numbers before it were given to documents which are lost.
+                let before = log.segments.last().map_or(0, |before: &Segment| before.last);
+                let is_newest = there.last().is_some_and(|(newest, _)| newest == first);
+                match is_newest && segment.first > before + 1 {
+                    true => log.segments.push(segment),
+                    false => empty.push(segment),
+                }
                 continue;
             }
             if segment.missing.is_none() {
@@ -100,14 +104,7 @@ impl Log {
     /// The number of the next document: above every one that was given, as far as is known.
     pub(super) fn next_number(&self, settings: &StreamSettings) -> u64 {
         let Some(newest) = self.segments.last() else { return 1 };
-        let missing = newest.missing.map_or(0, |named| match named.is_closed() {
-            true => named.last,
-            // How far it went nobody knows: whoever has read its documents goes on behind them.
-            false => {
-                let bytes = settings.segment_bytes.saturating_add(BURST_BYTES as u64);
-                named.first + bytes / ENTRY_HEADER_BYTES as u64
-            }
-        });
+        let missing = newest.missing.map_or(0, |named| named.last_given(settings));
         newest.last.max(newest.first).max(missing).saturating_add(1)
     }
 

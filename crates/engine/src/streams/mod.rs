@@ -10,7 +10,7 @@
 
 mod buffer;
 pub(crate) mod described;
-mod entry;
+pub(crate) mod entry;
 mod log;
 mod rates;
 mod read;

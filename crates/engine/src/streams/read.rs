@@ -7,6 +7,7 @@ use super::segment::{Segment, last_ts_us, next_frame, segment_path};
 use crate::disk::{Disk, FileBytes};
 use crate::tape::frame::HEADER_BYTES;
 use crate::{EngineError, Result};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// Documents of a stream that were on stable storage when they were selected, in order.
@@ -14,7 +15,9 @@ use std::ops::RangeInclusive;
 pub struct Documents {
     pieces: Vec<Piece>,
     bytes: u64,
-    damaged_bytes: u64,
+    /// Bytes that are no documents any more, by the number that their file begins with.
+    damage: BTreeMap<u64, u64>,
+    missing_bytes: u64,
 }
 
 /// Whole entries of one frame.
@@ -36,7 +39,19 @@ impl Documents {
     /// Bytes of files that were to be read for them and are not what was written, or missing: documents that were in
     /// them are not here.
     pub fn damaged_bytes(&self) -> u64 {
-        self.damaged_bytes
+        self.damage.values().fold(self.missing_bytes, |all, bytes| all.saturating_add(*bytes))
+    }
+
+    /// The same of each file, by the number of its first document.
+    pub(super) fn damage(&self) -> &BTreeMap<u64, u64> {
+        &self.damage
+    }
+
+    fn add_damage(&mut self, first: u64, bytes: u64) {
+        if bytes > 0 {
+            let all = self.damage.entry(first).or_default();
+            *all = all.saturating_add(bytes);
+        }
     }
 
     /// Whether there are none.
@@ -64,7 +79,7 @@ impl Documents {
 
     /// The same, where so many bytes of files are missing beside.
     pub(super) fn without(mut self, missing_bytes: u64) -> Self {
-        self.damaged_bytes = self.damaged_bytes.saturating_add(missing_bytes);
+        self.missing_bytes = self.missing_bytes.saturating_add(missing_bytes);
         self
     }
 
@@ -178,17 +193,17 @@ pub(super) fn select(
             // One that was let go of is no longer named.
             let is_named = |found: Described| found.log(stretch.first).is_some();
             if Described::load(disk, stream).is_ok_and(is_named) {
-                found.damaged_bytes += stretch.to.saturating_sub(stretch.from);
+                found.add_damage(stretch.first, stretch.to.saturating_sub(stretch.from));
             }
             continue;
         };
         let mut at = stretch.from;
         while at < stretch.to {
             let Some((begins, frame)) = next_frame(&file, at, stretch.to) else {
-                found.damaged_bytes = found.damaged_bytes.saturating_add(stretch.to - at);
+                found.add_damage(stretch.first, stretch.to - at);
                 break;
             };
-            found.damaged_bytes += begins - at;
+            found.add_damage(stretch.first, begins - at);
             at = begins + frame.size() as u64;
             let start = begins as usize + HEADER_BYTES;
             let (mut from, mut to, mut first) = (None, start, frame.header.position);

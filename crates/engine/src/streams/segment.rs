@@ -77,7 +77,7 @@ pub(crate) fn list_segments(disk: &dyn Disk, stream: u32) -> Result<Vec<(u64, u6
 }
 
 /// The bytes a file of the log begins with.
-pub(super) fn segment_header(first: u64) -> [u8; SEGMENT_HEADER_BYTES] {
+pub(crate) fn segment_header(first: u64) -> [u8; SEGMENT_HEADER_BYTES] {
     let mut bytes = [0; SEGMENT_HEADER_BYTES];
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -295,6 +295,8 @@ pub(crate) struct KeptFrames {
     pub(crate) file: Option<(Vec<u8>, NamedLog)>,
     /// Numbers of the documents that were in others, first and last.
     pub(crate) lost: Vec<(u64, u64)>,
+    /// The number after the last document of a whole frame.
+    pub(crate) next: u64,
 }
 
 /// Keeps the whole frames of a file of these bytes, which had documents up to the number `last`, where that is known.
@@ -316,7 +318,19 @@ pub(crate) fn keep_frames(first: u64, bytes: &[u8], last: Option<u64>) -> KeptFr
         segment.add(&StreamSettings::default(), added);
     });
     lost.extend(last.filter(|last| next <= *last).map(|last| (next, last)));
-    KeptFrames { file: (segment.documents > 0).then(|| (kept, NamedLog::closed(&segment))), lost }
+    KeptFrames { file: (segment.documents > 0).then(|| (kept, NamedLog::closed(&segment))), lost, next }
+}
+
+/// The number of the last document in a file of these bytes; 0 where there is none.
+pub(crate) fn last_of(first: u64, bytes: &[u8]) -> u64 {
+    let mut last = 0;
+    scan_from(bytes, SEGMENT_HEADER_BYTES, first, false, |item| {
+        let Item::Frame(_, frame) = item else { return };
+        if let Some(added) = AddedFrame::of(0, &frame) {
+            last = added.number + added.documents - 1;
+        }
+    });
+    last
 }
 
 /// A frame that a file got.

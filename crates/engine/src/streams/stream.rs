@@ -487,6 +487,14 @@ impl Shared {
         let (stretches, missing_bytes) = (stretches(&log, wanted), log.missing_bytes(wanted));
         drop(log);
         let found = select(self.on.disk.as_ref(), self.id, stretches, wanted, most)?;
+        if !found.damage().is_empty() {
+            // Files are not read whole when a stream is opened: whoever asks what it holds is told what was found since.
+            let mut log = lock(&self.log);
+            for segment in &mut log.segments {
+                let bytes = found.damage().get(&segment.first).copied().unwrap_or_default();
+                segment.damaged_bytes = segment.damaged_bytes.max(bytes);
+            }
+        }
         Ok(found.without(missing_bytes))
     }
 

@@ -62,7 +62,7 @@ impl Aside {
     /// [`EngineError::TableExists`], [`EngineError::NoSuchTable`] where it was not made, and those of the tape. The table
     /// is still aside then.
     pub fn take_name(&self, name: &str) -> Result<()> {
-        self.place(name, false)
+        self.place(name, Some(None))
     }
 
     /// Takes the place of the table that has the name now, in one change; takes the name where none has it.
@@ -70,13 +70,29 @@ impl Aside {
     /// # Errors
     /// [`EngineError::HasViews`], [`EngineError::Model`] where a view has the name, and as [`Self::take_name`].
     pub fn take_place(&self, name: &str) -> Result<()> {
-        self.place(name, true)
+        self.place(name, None)
     }
 
-    fn place(&self, name: &str, replaces: bool) -> Result<()> {
+    /// The same of the table of this number alone: takes the name where no table has it any more, and where `of` is `None`.
+    ///
+    /// # Errors
+    /// [`EngineError::TableGone`] where another table has the name by now, and as [`Self::take_place`].
+    pub fn take_place_of(&self, of: Option<u32>, name: &str) -> Result<()> {
+        match (of, self.place(name, Some(of))) {
+            (Some(_), Err(EngineError::TableExists { name })) => Err(EngineError::TableGone { name }),
+            (_, placed) => placed,
+        }
+    }
+
+    /// The number of the table; `None` until it is made.
+    pub fn table(&self) -> Option<u32> {
+        self.table.get().copied()
+    }
+
+    fn place(&self, name: &str, of: Option<Option<u32>>) -> Result<()> {
         let missing = || EngineError::NoSuchTable { name: self.name.clone() };
         let id = *self.table.get().ok_or_else(missing)?;
-        tables::put_in_place(&self.core, id, name, replaces)?;
+        tables::put_in_place(&self.core, id, name, of)?;
         self.is_placed.store(true, Ordering::Relaxed);
         Ok(())
     }

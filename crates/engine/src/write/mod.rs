@@ -7,6 +7,7 @@
 //! tables (CREATE, ALTER, DROP, TRUNCATE), aside ────────────────► tape
 //! ```
 
+pub(crate) mod accounts;
 pub(crate) mod aside;
 pub(crate) mod commit;
 pub(crate) mod ingest;

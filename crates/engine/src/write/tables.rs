@@ -7,6 +7,7 @@
 //!
 //! [`Engine`](crate::Engine) says what each does and how it fails.
 
+use super::accounts;
 use super::aside::check_is_users;
 use crate::core::catalog::{TableLock, TableWriter, lock_writer};
 use crate::core::{Core, RowsOf, check_rows};
@@ -73,18 +74,25 @@ pub(crate) fn drop(core: &Core, id: u32) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn truncate(core: &Core, name: &str) -> Result<()> {
-    let found = core.table(name)?;
-    let table = found.id;
-    leave(core, &found, &Change::Truncate { table }, Effect::Truncate { table }, |_| Ok(()))
+/// The table of the number of another state of it, whatever is called as it was by now.
+///
+/// # Errors
+/// [`EngineError::TableGone`].
+pub(crate) fn this_table(core: &Core, table: &TableSnapshot) -> Result<Arc<TableSnapshot>> {
+    let gone = || EngineError::TableGone { name: table.schema.name().to_string() };
+    core.publisher.snapshot().table_by_id(table.id).map(Arc::clone).ok_or_else(gone)
 }
 
-pub(crate) fn drop_partitions(core: &Core, name: &str, range: TimeRange) -> Result<Dropped> {
-    let found = core.table(name)?;
+pub(crate) fn truncate(core: &Core, found: &TableSnapshot) -> Result<()> {
+    let table = found.id;
+    leave(core, found, &Change::Truncate { table }, Effect::Truncate { table }, |_| Ok(()))
+}
+
+pub(crate) fn drop_partitions(core: &Core, found: &TableSnapshot, range: TimeRange) -> Result<Dropped> {
     let (table, dropped) = (found.id, DroppedCell::default());
     let effect = Effect::DropPartitions { table, range, dropped: Arc::clone(&dropped) };
-    let check = |now: &Snapshot| now.check_taken_in(&found, range);
-    leave(core, &found, &Change::DropPartitions { table, range }, effect, check)?;
+    let check = |now: &Snapshot| now.check_taken_in(found, range);
+    leave(core, found, &Change::DropPartitions { table, range }, effect, check)?;
     Ok(dropped.get().copied().unwrap_or_default())
 }
 
@@ -93,17 +101,40 @@ pub(crate) fn alter(core: &Core, name: &str, change: &AlterTable) -> Result<()> 
         check_is_users(name)?;
     }
     core.wait_for_rewrite(&*core.table(name)?)?;
-    alter_found(core, || core.table(name), change)
+    alter_and_keep(core, || core.table(name), change)
 }
 
 /// As [`alter`], the table that has this number, whatever is called as it was by now.
 pub(crate) fn alter_by_id(core: &Core, table: &TableSnapshot, change: &AlterTable) -> Result<()> {
-    let find = || {
-        let gone = || EngineError::TableGone { name: table.schema.name().to_string() };
-        core.publisher.snapshot().table_by_id(table.id).map(Arc::clone).ok_or_else(gone)
-    };
+    if let AlterTable::RenameTable(name) = change {
+        check_is_users(name)?;
+    }
+    let find = || this_table(core, table);
     core.wait_for_rewrite(&*find()?)?;
-    alter_found(core, find, change)
+    alter_and_keep(core, find, change)
+}
+
+fn alter_and_keep(
+    core: &Core,
+    find: impl Fn() -> Result<Arc<TableSnapshot>>,
+    change: &AlterTable,
+) -> Result<()> {
+    let table = alter_found(core, find, change)?;
+    if matches!(change, AlterTable::SetAccess(_)) {
+        keep_rights(core, table);
+    }
+    Ok(())
+}
+
+fn keep_accounts(core: &Core, table: u32, text: &str) {
+    keep_rights(core, table);
+    accounts::save_or_remove(core.disk.as_ref(), text);
+}
+
+/// Has what somebody may do stand in a manifest and its copy by the time that it is acknowledged: where the tape is
+/// damaged later, a repair that gives up frames of it brings no right back that was revoked.
+fn keep_rights(core: &Core, table: u32) {
+    save_manifest_or_later(core, table);
 }
 
 /// Has the database keep the text that says who may do what, in the place of the one before.
@@ -112,12 +143,13 @@ pub(crate) fn set_accounts(core: &Core, text: &str) -> Result<()> {
         match create_marked(core, TableSchema::of_internal(ACCOUNTS, text)?) {
             // Another made it meanwhile.
             Err(EngineError::TableExists { .. }) if core.publisher.snapshot().accounts().is_some() => {}
-            done => return done.map(|_| ()),
+            done => return done.map(|table| keep_accounts(core, table, text)),
         }
     }
     let missing = || EngineError::NoSuchTable { name: ACCOUNTS.to_string() };
     let find = || core.publisher.snapshot().internal(ACCOUNTS).map(Arc::clone).ok_or_else(missing);
     alter_found(core, find, &AlterTable::SetView(text.to_string()))
+        .map(|table| keep_accounts(core, table, text))
 }
 
 /// Makes the table of the audit log, or has the one that is there keep its rows for as long and have all columns; its
@@ -145,7 +177,7 @@ fn alter_found(
     core: &Core,
     find: impl Fn() -> Result<Arc<TableSnapshot>>,
     change: &AlterTable,
-) -> Result<()> {
+) -> Result<u32> {
     let catalog = core.catalog();
     let found = find()?;
     let writer = catalog.writer(&found)?;
@@ -156,7 +188,7 @@ fn alter_found(
     writer.check_there()?;
     let schema = writer.table.schema.altered(change)?;
     if schema == *writer.table.schema {
-        return Ok(());
+        return Ok(found.id);
     }
     if matches!(change, AlterTable::RenameTable(_)) {
         check_has_no_views(core, &found)?;
@@ -168,16 +200,17 @@ fn alter_found(
     let change = Change::Alter { table: found.id, schema: schema.clone() };
     commit(core, &change, Effect::Alter { table: found.id, schema: Arc::new(schema) })?;
     take_shape(core, &mut writer, found.id);
-    Ok(())
+    Ok(found.id)
 }
 
 pub(crate) fn replace(core: &Core, name: &str, with: &str) -> Result<()> {
     core.table(name)?;
-    put_in_place(core, core.table(with)?.id, name, true)
+    put_in_place(core, core.table(with)?.id, name, None)
 }
 
-/// Has the table of number `new` take a name, and with it the place of the table that has it now, where it `replaces` one.
-pub(crate) fn put_in_place(core: &Core, new: u32, name: &str, replaces: bool) -> Result<()> {
+/// Has the table of number `new` take a name, and with it the place of the table that has it now: of any one, or of `of`,
+/// which may be none.
+pub(crate) fn put_in_place(core: &Core, new: u32, name: &str, of: Option<Option<u32>>) -> Result<()> {
     check_is_users(name)?;
     core.tape.check()?;
     core.wait_for_rewrite(&*core.table_by_id(new)?)?;
@@ -189,7 +222,7 @@ pub(crate) fn put_in_place(core: &Core, new: u32, name: &str, replaces: bool) ->
     let new = core.table_by_id(new)?;
     let old = core.publisher.snapshot().taken(name).filter(|old| old.id != new.id).map(Arc::clone);
     if let Some(old) = &old {
-        if !replaces || old.schema.is_internal() {
+        if of.is_some_and(|of| of != Some(old.id)) || old.schema.is_internal() {
             return Err(EngineError::TableExists { name: old.schema.name().to_string() });
         }
         if old.schema.view().is_some() || old.schema.materialized().is_some() {

@@ -176,7 +176,7 @@ impl ColumnType {
         let words = folded.split_whitespace().collect::<Vec<_>>().join(" ");
         Ok(match without_length(&words).as_ref() {
             "BOOLEAN" | "BOOL" => ColumnType::Boolean,
-            "TINYINT" | "INT1" => ColumnType::Int8,
+            "TINYINT" | "INT1" | "BYTE" => ColumnType::Int8,
             "SMALLINT" | "INT2" | "INT16" | "SHORT" => ColumnType::Int16,
             "INT" | "INTEGER" | "INT4" | "INT32" => ColumnType::Int32,
             "BIGINT" | "LONG" | "INT8" | "INT64" => ColumnType::Int64,
@@ -190,7 +190,7 @@ impl ColumnType {
             "FLOAT" | "REAL" | "FLOAT32" | "FLOAT4" => ColumnType::Float32,
             "DOUBLE" | "DOUBLE PRECISION" | "FLOAT64" | "FLOAT8" => ColumnType::Float64,
             "SYMBOL" => ColumnType::Symbol,
-            "VARCHAR" | "TEXT" | "STRING" | "CHARACTER VARYING" => ColumnType::Varchar,
+            "VARCHAR" | "TEXT" | "STRING" | "CHARACTER VARYING" | "CHAR" | "IPV4" => ColumnType::Varchar,
             "BINARY" | "BYTEA" | "BLOB" | "VARBINARY" => ColumnType::Binary,
             "UUID" => ColumnType::Uuid,
             "DATE" => ColumnType::Date,

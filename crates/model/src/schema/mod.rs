@@ -264,6 +264,18 @@ impl TableSchema {
         only
     }
 
+    /// The same schema as somebody sees it who may not know what it is made of: a view without its query.
+    #[must_use]
+    pub fn without_query(&self) -> Self {
+        let view = self.view.as_ref().map(|_| String::new());
+        let hide = |of: &MaterializedView| MaterializedView {
+            query: String::new(),
+            base: String::new(),
+            ..of.clone()
+        };
+        Self { view, materialized: self.materialized.as_ref().map(hide), ..self.clone() }
+    }
+
     /// Who owns it, and who else may do what with it.
     pub fn access(&self) -> &TableAccess {
         &self.access

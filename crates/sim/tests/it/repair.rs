@@ -13,8 +13,8 @@ use std::sync::Arc;
 use tickstone_engine::check::{Remedy, Severity};
 use tickstone_engine::disk::Disk;
 use tickstone_engine::repair::{RepairOptions, Repaired, repair};
-use tickstone_engine::{Engine, Selection};
-use tickstone_model::{ColumnType, TableSchema, TimeRange};
+use tickstone_engine::{Engine, EngineOptions, Selection};
+use tickstone_model::{AlterTable, ColumnType, Grant, Rights, TableAccess, TableSchema, TimeRange};
 use tickstone_sim::{CrashDisk, Random};
 
 const SYMBOLS: [&str; 3] = ["BTC-USD", "ETH-USD", "USDT-USD"];
@@ -544,4 +544,152 @@ fn no_repair_undoes_a_change_unasked() {
         left += 1;
     }
     assert!(left > 10 && kept > 10, "{left} {kept}");
+}
+
+/// What somebody may do is in manifests by the time that it is acknowledged: whatever is lost of the tape, no user is
+/// forgotten, and no right comes back that was revoked.
+#[test]
+fn no_right_comes_back_with_a_damaged_tape() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    let grant = |to| Grant { to, rights: Rights::SELECT, columns: None, filter: None };
+    engine.set_accounts("{\"users\": 1}").unwrap();
+    engine.create_table(schema("trades").owned_by(Some(20))).unwrap();
+    engine.create_table(TableSchema::of_view("seen", "SELECT 1").unwrap()).unwrap();
+    for to in 21..25 {
+        engine.append("trades", &rows(i64::from(to) * 10, 10), None).unwrap();
+        for name in ["trades", "seen"] {
+            let access = TableAccess { owner: Some(20), grants: (21..=to).rev().map(grant).collect() };
+            engine.alter_table(name, &AlterTable::SetAccess(access)).unwrap();
+        }
+        engine.set_accounts(&format!("{{\"users\": {to}}}")).unwrap();
+    }
+    for (name, owner) in [("trades", 20), ("seen", 22)] {
+        let access = TableAccess { owner: Some(owner), grants: vec![grant(24)] };
+        engine.alter_table(name, &AlterTable::SetAccess(access)).unwrap();
+    }
+    engine.set_accounts("{\"users\": 0}").unwrap();
+    engine.append("trades", &rows(0, 10), None).unwrap();
+    drop(engine);
+
+    let mut random = Random::new(31);
+    let tape: Vec<_> = disk.files().into_iter().filter(|(path, _)| path.starts_with("tape")).collect();
+    let segments = || tape.iter().filter(|(path, _)| path.extension().is_none_or(|end| end != "copy"));
+    let mut lost = 0;
+    for round in 0..300 {
+        let damaged = copy(&disk);
+        if round == 0 {
+            segments().for_each(|(path, _)| damaged.remove(path).unwrap());
+        }
+        for _ in 0..random.below(4) {
+            let (path, size) = &tape[random.below(tape.len() as u64) as usize];
+            if damaged.read(path).is_err() {
+                continue;
+            }
+            match random.below(6) {
+                0 => damaged.remove(path).unwrap(),
+                _ => damaged.flip(path, random.below(*size as u64) as usize, 1 << random.below(8)),
+            }
+        }
+        // The text has a third place: both of its manifests may go.
+        for path in ["tables/1/manifest", "tables/1/manifest.copy"].map(Path::new) {
+            match round % 3 {
+                0 => {}
+                1 => damaged.flip(path, 50, 1),
+                _ => damaged.remove(path).unwrap(),
+            }
+        }
+        lost += usize::from(mend(&damaged).changed);
+        drop(open(&damaged).unwrap_or_else(|error| panic!("round {round}: {error}")));
+        let engine = open(&damaged).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        let snapshot = engine.snapshot();
+        let accounts = snapshot.accounts().expect("there are users").view().map(str::to_string);
+        assert_eq!(accounts.as_deref(), Some("{\"users\": 0}"), "round {round}");
+        for (name, owner) in [("trades", 20), ("seen", 22)] {
+            let table = snapshot.table(name).unwrap_or_else(|| panic!("round {round}: {name} is gone"));
+            let expected = TableAccess { owner: Some(owner), grants: vec![grant(24)] };
+            assert_eq!(*table.schema().access(), expected, "round {round}");
+        }
+    }
+    assert!(lost > 100, "{lost}");
+}
+
+/// Where the table of users is lost and its copy is damaged, nobody opens the database: everybody could do everything.
+#[test]
+fn without_its_users_a_database_stays_closed() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    engine.set_accounts("{\"users\": 1}").unwrap();
+    engine.create_table(schema("trades")).unwrap();
+    engine.append("trades", &rows(0, 10), None).unwrap();
+    engine.seal(None).unwrap();
+    drop(engine);
+    let text = |engine: &Engine| engine.snapshot().accounts().and_then(|of| of.view().map(str::to_string));
+    let segments = disk.files().into_iter().filter(|(path, _)| path.starts_with("tape"));
+    let segments: Vec<PathBuf> = segments.map(|(path, _)| path).collect();
+    let lose_table = |disk: &CrashDisk| {
+        let files = ["tables/1/manifest", "tables/1/manifest.copy", "tape-manifest", "tape-manifest.copy"];
+        files.map(Path::new).iter().for_each(|path| disk.remove(path).unwrap());
+        segments.iter().for_each(|path| disk.remove(path).unwrap());
+        mend(disk);
+    };
+    // The copy alone is enough, and is written anew where it alone is damaged.
+    let lost = copy(&disk);
+    lose_table(&lost);
+    assert!(Engine::open_read_only_on(Arc::new(lost.clone()), EngineOptions::default()).is_err());
+    assert_eq!(text(&open(&lost).unwrap()).as_deref(), Some("{\"users\": 1}"));
+    let damaged = copy(&disk);
+    damaged.flip(Path::new("accounts"), 20, 1);
+    assert_eq!(look(&damaged).findings.len(), 1, "{}", look(&damaged));
+    assert_eq!(text(&open(&damaged).unwrap()).as_deref(), Some("{\"users\": 1}"));
+    assert!(look(&damaged).findings.is_empty(), "{}", look(&damaged));
+    // Both.
+    let closed = copy(&disk);
+    closed.flip(Path::new("accounts"), 20, 1);
+    lose_table(&closed);
+    for _ in 0..2 {
+        let error = open(&closed).expect_err("its users are lost").to_string();
+        assert!(error.contains("restore a backup"), "{error}");
+        assert!(Engine::open_read_only_on(Arc::new(closed.clone()), EngineOptions::default()).is_err());
+        mend(&closed);
+    }
+    closed.remove(Path::new("accounts")).unwrap();
+    closed.remove(Path::new("accounts.due")).unwrap();
+    assert_eq!(text(&open(&closed).unwrap()), None, "whoever has the files says so");
+    // A backup has it too.
+    let engine = open(&disk).unwrap();
+    let backup = CrashDisk::new();
+    engine.backup(&(Arc::new(backup.clone()) as Arc<dyn Disk>), &mut |_| {}).unwrap();
+    assert_eq!(
+        backup.read(Path::new("accounts")).unwrap().to_vec(),
+        disk.read(Path::new("accounts")).unwrap().to_vec()
+    );
+}
+
+/// A table whose name is lost takes none that another has.
+#[test]
+fn a_lost_name_is_not_another_s() {
+    let disk = CrashDisk::new();
+    let engine = open(&disk).unwrap();
+    for name in ["trades", "recovered_1", "RECOVERED_1_"] {
+        engine.create_table(schema(name)).unwrap();
+        engine.append(name, &rows(0, 10), None).unwrap();
+    }
+    engine.seal(None).unwrap();
+    drop(engine);
+    for path in ["tables/1/manifest", "tables/1/manifest.copy"] {
+        disk.flip(Path::new(path), 50, 1);
+    }
+    for path in ["tape-manifest", "tape-manifest.copy"] {
+        disk.remove(Path::new(path)).unwrap();
+    }
+    let segments: Vec<PathBuf> = disk.files().into_iter().map(|(path, _)| path).collect();
+    segments.iter().filter(|path| path.starts_with("tape")).for_each(|path| disk.remove(path).unwrap());
+    mend(&disk);
+    let engine = open(&disk).unwrap();
+    let snapshot = engine.snapshot();
+    let names: BTreeSet<String> = snapshot.tables().map(|table| table.schema().name().to_string()).collect();
+    let expected = ["RECOVERED_1_", "recovered_1", "recovered_1__"].map(str::to_string);
+    assert_eq!(names, BTreeSet::from(expected));
+    assert_eq!(snapshot.tables().count(), 3);
 }

@@ -412,6 +412,24 @@ fn what_is_left(engine: &Engine, documents: &[Vec<u8>]) -> Vec<u64> {
     found.into_iter().map(|(number, ..)| number).collect()
 }
 
+/// No number of a document is given again, over several openings: a table that has parsed it would pass over the next one.
+fn numbers_go_on(disk: &CrashDisk, documents: usize, what: &str) {
+    let disk = copy(disk);
+    let mut last = documents as u64;
+    for _ in 0..3 {
+        let engine = open(&disk);
+        let stream = engine.streams().get("raw").unwrap();
+        let number = stream.append([b"next".as_slice()]).unwrap();
+        assert!(number > last, "{what}: {number} after {last}");
+        stream.flush().unwrap();
+        let found = stream.after(last, u64::MAX).unwrap();
+        assert_eq!(found.damaged_bytes(), 0, "{what}");
+        last = number;
+        drop((stream, engine));
+        assert!(look(&disk).is_clean(), "{what}");
+    }
+}
+
 /// Each file of a log, removed or cut, is named by a check, counted, told to readers, and forgotten by a repair.
 #[test]
 fn a_file_of_a_log_that_is_missing_is_named() {
@@ -472,6 +490,7 @@ fn a_file_of_a_log_that_is_missing_is_named() {
                 .iter()
                 .flat_map(|(_, first, last)| *first..=last.unwrap_or(documents.len() as u64))
                 .collect();
+            numbers_go_on(&damaged, documents.len(), &what);
             let engine = open(&damaged);
             assert_eq!(what_is_left(&engine, &documents), before, "{what}");
             let all: Vec<u64> =
@@ -528,6 +547,7 @@ fn damage_of_a_stream_is_repaired() {
                 done.documents_lost.iter().map(|(_, first, last)| last.unwrap() + 1 - first).sum();
             assert_eq!(left.len() as u64 + lost, documents.len() as u64, "{what}: {done}");
         }
+        numbers_go_on(&disk, documents.len(), &what);
     }
 }
 

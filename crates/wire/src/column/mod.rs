@@ -375,6 +375,12 @@ fn timestamp_fault(text: &[u8], time: TimeFormat) -> Fault {
     if time == TimeFormat::Iso && parse_epoch(text, EpochUnit::Nanosecond).is_some() {
         return Fault::UnknownUnit;
     }
+    if let TimeFormat::GuessedEpoch(unit) = time
+        && text.first().is_some_and(u8::is_ascii_digit)
+        && parse_f64(text).is_some()
+    {
+        return Fault::OtherUnit { unit };
+    }
     let wanted = ColumnType::Timestamp;
     if parse_f64(text).is_some() {
         return Fault::OutOfRange { wanted, fits: fitting_type(text, wanted) };

@@ -6,12 +6,15 @@ use super::streams;
 use crate::care::check::Progress;
 use crate::disk::Disk;
 use crate::disk::checked::sealed;
-use crate::paths::{BACKUP_TEXT, RESTORE_FILE, TABLES_DIR, copy_path, symbols_path, table_dir};
+use crate::paths::{
+    ACCOUNTS_FILE, BACKUP_TEXT, RESTORE_FILE, TABLES_DIR, copy_path, symbols_path, table_dir,
+};
 use crate::store::manifest::Manifest;
 use crate::store::snapshot::{PartFile, TableSnapshot};
 use crate::store::switch::Switch;
 use crate::tape::named::{TAPE_MANIFEST, TapeManifest};
 use crate::tape::segment::{list_segments, segment_path};
+use crate::write::accounts;
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -167,6 +170,9 @@ impl<'a> Copying<'a> {
         }
         let begins = source.tape.first().map_or(0, |piece| piece.first);
         let segments = source.tape.iter().map(|piece| piece.named).collect();
+        if let Some(text) = accounts::known(&source.snapshot) {
+            self.stage(Path::new(ACCOUNTS_FILE), &sealed(accounts::encode(&text)), switch)?;
+        }
         // A reader may have seen a close that was cut off meanwhile.
         let names = TapeManifest { begins, settled: source.snapshot.position(), segments };
         let (path, bytes) = (Path::new(TAPE_MANIFEST), sealed(names.encode()));

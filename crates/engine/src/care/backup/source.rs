@@ -8,6 +8,7 @@ use crate::store::switch;
 use crate::tape::named::{NamedSegment, TapeFound};
 use crate::tape::scan::{Item, scan};
 use crate::tape::segment::{SEGMENT_HEADER_BYTES, Segment, list_segments};
+use crate::write::accounts;
 use crate::{EngineError, Result};
 use std::sync::Arc;
 
@@ -76,6 +77,7 @@ impl Source {
     pub(super) fn of_closed(disk: &Arc<dyn Disk>) -> Result<Self> {
         let disk = switch::settled(disk)?;
         let snapshot = Arc::new(recovery::read_only(&disk)?);
+        accounts::check(disk.as_ref(), &snapshot)?;
         let segments = TapeFound::look(disk.as_ref())?.segments;
         let tape = tape_up_to(disk.as_ref(), &snapshot, segments)?;
         Ok(Self { disk, snapshot, tape })

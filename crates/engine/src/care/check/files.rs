@@ -8,8 +8,9 @@ use super::tape::Walked;
 use crate::disk::{DirEntry, Disk};
 use crate::part::{Part, PositionRange};
 use crate::paths::{
-    BACKUP_FILE, BACKUP_TEXT, DAMAGED_DIR, HOLD_DIR, LOCK_FILE, RESTORE_FILE, STAGE_DIR, STREAMS_DIR,
-    SWITCH_FILE, TABLES_DIR, TAPE_DIR, copy_path, symbols_path, table_dir,
+    ACCOUNTS_DUE_FILE, ACCOUNTS_FILE, ACCOUNTS_UNFINISHED, BACKUP_FILE, BACKUP_TEXT, DAMAGED_DIR, HOLD_DIR,
+    LOCK_FILE, RESTORE_FILE, STAGE_DIR, STREAMS_DIR, SWITCH_FILE, TABLES_DIR, TAPE_DIR, copy_path,
+    symbols_path, table_dir,
 };
 use crate::store::hold::is_held;
 use crate::store::manifest::Manifest;
@@ -19,6 +20,7 @@ use crate::store::switch::Switch;
 use crate::tape::change::PartEntry;
 use crate::tape::named::{TAPE_MANIFEST, UNFINISHED};
 use crate::tape::segment::{list_segments, segment_path};
+use crate::write::accounts;
 use crate::{EngineError, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -69,7 +71,8 @@ pub(crate) fn look_at_switch(look: &mut Look<'_>) -> Result<()> {
 pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     for entry in list(look.disk.as_ref(), Path::new(""))? {
         match (entry.name.as_str(), entry.is_dir) {
-            (LOCK_FILE | SWITCH_FILE | TAPE_MANIFEST, false)
+            (ACCOUNTS_FILE, false) => look_at_accounts(look),
+            (LOCK_FILE | SWITCH_FILE | TAPE_MANIFEST | ACCOUNTS_DUE_FILE, false)
             | (TAPE_DIR | TABLES_DIR | STREAMS_DIR, true) => {}
             (BACKUP_FILE, false) => look_at_marker(look),
             (RESTORE_FILE, false) => {
@@ -94,7 +97,7 @@ pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
                 leftover(look, Path::new(STAGE_DIR), what);
             }
             (name, false) if copy_path(Path::new(TAPE_MANIFEST)) == Path::new(name) => {}
-            (name, false) if UNFINISHED.contains(&name) => {
+            (name, false) if UNFINISHED.contains(&name) || name == ACCOUNTS_UNFINISHED => {
                 leftover(look, Path::new(name), "a file that was left half written by a crash");
             }
             (name, _) => {
@@ -105,6 +108,14 @@ pub(crate) fn look(look: &mut Look<'_>, walked: &Walked) -> Result<()> {
     }
     tape_names(look)?;
     table_names(look, walked)
+}
+
+/// The copy of what says who may do what.
+fn look_at_accounts(look: &mut Look<'_>) {
+    if accounts::is_damaged(look.disk.as_ref()) {
+        let what = "the copy of the users is damaged; an opening writes it anew, or refuses where their table is lost too";
+        look.add(Finding::new(Severity::Note, ACCOUNTS_FILE, what));
+    }
 }
 
 /// The file that says that this is a backup.

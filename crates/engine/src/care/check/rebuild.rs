@@ -7,7 +7,7 @@
 use crate::Result;
 use crate::disk::Disk;
 use crate::part::{Part, PositionRange};
-use crate::paths::{symbols_path, table_dir};
+use crate::paths::{TABLES_DIR, symbols_path, table_dir};
 use crate::store::history::History;
 use crate::store::manifest::{Manifest, pack};
 use crate::store::staleness::Staleness;
@@ -105,11 +105,31 @@ fn ask_tape(disk: &dyn Disk, id: u32) -> Result<Told> {
     Ok(told)
 }
 
+/// What a table is called whose name is lost: as no other is, which somebody may have called so on purpose.
+fn free_name(disk: &dyn Disk, id: u32) -> Result<String> {
+    let mut taken = HashSet::new();
+    for other in
+        list(disk, Path::new(TABLES_DIR))?.into_iter().filter_map(|entry| entry.name.parse::<u32>().ok())
+    {
+        if let Ok(Some(manifest)) = Manifest::load(disk, other) {
+            taken.insert(manifest.schema.name().to_lowercase());
+        }
+    }
+    let mut name = format!("recovered_{id}");
+    while taken.contains(&name) {
+        name.push('_');
+    }
+    Ok(name)
+}
+
 /// Every part of the table's folder that can be opened by itself, by name: in the order they were written.
 fn find_parts(disk: &dyn Disk, id: u32, told: &Told) -> Result<Vec<FoundPart>> {
     let dir = table_dir(id);
     let folders: Vec<String> = list(disk, &dir)?.into_iter().filter(|e| e.is_dir).map(|e| e.name).collect();
-    let name = told.created.as_ref().map_or_else(|| format!("recovered_{id}"), |(_, s)| s.name().to_string());
+    let name = match &told.created {
+        Some((_, schema)) => schema.name().to_string(),
+        None => free_name(disk, id)?,
+    };
     let partition_by = told.created.as_ref().map_or_else(|| unit_of(&folders), |(_, s)| s.partition_by());
     let mut parts = Vec::new();
     for folder in folders {

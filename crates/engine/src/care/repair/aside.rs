@@ -51,6 +51,8 @@ impl Job<'_> {
             let bytes = match self.disk.read(&path) {
                 // A part that is missing cannot be put aside.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // A folder without files.
+                Err(_) if self.disk.list(&path).is_ok_and(|entries| entries.is_empty()) => continue,
                 other => other.map_err(EngineError::io("read", &path))?,
             };
             let copy = folder.join(&path);

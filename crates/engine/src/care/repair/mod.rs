@@ -23,7 +23,7 @@ use crate::Result;
 use crate::care::check::survey::{Survey, TableTrouble};
 use crate::care::check::{BringsBack, CheckOptions, Progress, Report};
 use crate::disk::Disk;
-use crate::paths::{BACKUP_FILE, BACKUP_TEXT, table_dir};
+use crate::paths::{ACCOUNTS_DUE_FILE, ACCOUNTS_FILE, BACKUP_FILE, BACKUP_TEXT, table_dir};
 use crate::store::switch::{self, Switch};
 use crate::tape::segment::epoch_of;
 use std::collections::BTreeSet;
@@ -164,6 +164,10 @@ impl Job<'_> {
         self.mend_streams(&mut switch)?;
         if self.survey.marker_is_damaged {
             switch.stage(self.disk, Path::new(BACKUP_FILE), BACKUP_TEXT)?;
+        }
+        // A table that is rebuilt, or a frame that is lost, may say less of who may do what.
+        if let Ok(text) = self.disk.read(Path::new(ACCOUNTS_FILE)) {
+            switch.stage(self.disk, Path::new(ACCOUNTS_DUE_FILE), &text)?;
         }
         for stray in &self.survey.strays {
             switch.remove(stray.clone());

@@ -63,7 +63,7 @@ fn what_does_not_fit_is_named() {
     );
     check(
         vec![("price", Arc::new(Float64Array::from(vec![1.0])))],
-        "row 0: the designated timestamp 'ts' is NULL",
+        "row 1: the designated timestamp 'ts' is NULL",
     );
 }
 

@@ -23,6 +23,7 @@ use crate::store::dictionary::Dictionary;
 use crate::store::new_part::NewPart;
 use crate::store::snapshot::{Effect, PartFile, Segment, Selection, TableSnapshot};
 use crate::tape::change::{Change, RewrittenPart};
+use crate::upkeep::saving::save_manifest_or_later;
 use crate::upkeep::seal::seal_table;
 use crate::{EngineError, Result};
 use arrow_array::cast::AsArray;
@@ -476,6 +477,8 @@ impl Rewrite {
         core.counters.rewrote(bytes);
         drop(self);
         acknowledge(&core, &ticket, &[table])?;
+        // Should the frame be lost later, no repair takes the rows from before it for the table's.
+        save_manifest_or_later(&core, table);
         Ok(Rewritten { rows, parts, bytes, position: ticket.position })
     }
 }
