@@ -2,16 +2,12 @@
 //! the rows at a time, and look between whether their statement is wanted.
 //!
 //! A call over one row is not interrupted: `levenshtein` of two texts takes as long as the product of their lengths.
-//!
-//! `date_trunc` is among them for another reason: DataFusion 55.2 calculates with what lies under a NULL too, and panics
-//! where numbers that are too large are looked for. Times under NULLs are 0 here.
 
 use super::growth::array_bytes;
 use super::handed_on::handed_on;
 use crate::wanted;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::concat;
-use datafusion::arrow::datatypes::TimestampNanosecondType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 use std::sync::Arc;
@@ -22,8 +18,7 @@ const LINEAR_BYTES: u64 = 1 << 17;
 /// The same where the work is a product of lengths: of two texts of 500 characters 2 million steps.
 const SQUARE_BYTES: u64 = 1 << 13;
 
-const SLOW: [(&str, u64); 22] = [
-    ("date_trunc", u64::MAX),
+const SLOW: [(&str, u64); 21] = [
     ("levenshtein", SQUARE_BYTES),
     ("array_distinct", LINEAR_BYTES),
     ("array_except", LINEAR_BYTES),
@@ -91,21 +86,6 @@ fn piece(args: &ScalarFunctionArgs, from: usize, rows: usize) -> ScalarFunctionA
     }
 }
 
-/// Times with 0 under their NULLs; anything else as it is.
-fn cleared(value: ColumnarValue) -> ColumnarValue {
-    let ColumnarValue::Array(array) = &value else { return value };
-    let (Some(times), Some(nulls)) = (array.as_primitive_opt::<TimestampNanosecondType>(), array.nulls())
-    else {
-        return value;
-    };
-    let clear = |(ns, is_there): (&i64, bool)| if is_there { *ns } else { 0 };
-    let ns: Vec<i64> = times.values().iter().zip(nulls).map(clear).collect();
-    let zone = times.timezone().map(Arc::from);
-    let times =
-        TimestampNanosecondArray::new(ns.into(), Some(nulls.clone())).with_timezone_opt::<Arc<str>>(zone);
-    ColumnarValue::Array(Arc::new(times))
-}
-
 impl ScalarUDFImpl for Slow {
     handed_on!(
         inner: name, aliases, signature, coerce_types, return_type, return_field_from_args, is_strict,
@@ -114,7 +94,6 @@ impl ScalarUDFImpl for Slow {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         wanted::look()?;
-        let args = ScalarFunctionArgs { args: args.args.into_iter().map(cleared).collect(), ..args };
         let at_once = self.rows_at_once(&args);
         let constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         if constant || at_once >= args.number_rows {

@@ -3,6 +3,8 @@
 //! One pool holds the budget of all sessions; each session counts beside it what its own statements have reserved.
 //! What the pool refuses becomes an error that names who asked, the budget and the setting that raises it.
 
+use crate::access::Who;
+use crate::audit::Origin;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{
@@ -21,8 +23,10 @@ pub(crate) struct SessionMemory {
     /// That of the database.
     pool: Arc<dyn MemoryPool>,
     reserved: AtomicUsize,
-    /// The number of the session's user, where they said who they are.
-    user: Option<u32>,
+    /// The session's user, where they said who they are.
+    who: Option<Who>,
+    /// Where the session came from.
+    origin: Origin,
     /// Bytes that all sessions of the user have reserved, and the most of them; no limit where it is `usize::MAX`.
     of_user: Option<Arc<AtomicUsize>>,
     most: AtomicUsize,
@@ -31,11 +35,12 @@ pub(crate) struct SessionMemory {
 impl SessionMemory {
     pub(crate) fn new(
         pool: &Arc<dyn MemoryPool>,
-        user: Option<u32>,
+        who: Option<Who>,
+        origin: Origin,
         of_user: Option<Arc<AtomicUsize>>,
     ) -> Self {
         let most = AtomicUsize::new(usize::MAX);
-        Self { pool: Arc::clone(pool), reserved: AtomicUsize::new(0), user, of_user, most }
+        Self { pool: Arc::clone(pool), reserved: AtomicUsize::new(0), who, origin, of_user, most }
     }
 
     /// Has all sessions of the user reserve so many bytes at most; `None` for no limit.
@@ -70,9 +75,14 @@ impl SessionMemory {
         )))
     }
 
-    /// The number of the session's user, where they said who they are.
-    pub(crate) fn user(&self) -> Option<u32> {
-        self.user
+    /// The session's user, where they said who they are.
+    pub(crate) fn who(&self) -> Option<&Who> {
+        self.who.as_ref()
+    }
+
+    /// Where the session came from.
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// Bytes that the session's statements have reserved.

@@ -22,6 +22,8 @@ pub(crate) use texts::{PARSED, claim_text, parse_with_texts};
 pub use token::CancelToken;
 pub use waiting::{HeldRows, WaitingRows};
 
+use crate::access::Who;
+use crate::audit::Origin;
 use crate::dialect::Statement;
 use crate::error::{ErrorKind, QueryError, Result, SqlState};
 use crate::stack::on_enough_stack;
@@ -137,7 +139,7 @@ impl RunningStatements {
     /// # Errors
     /// Where there is none of the number, or it cannot be cancelled.
     pub(crate) fn cancel(&self, id: u64, of: Option<u32>) -> Result<()> {
-        let is_it = |one: &&Arc<Running>| one.id == id && of.is_none_or(|of| one.user() == Some(of));
+        let is_it = |one: &&Arc<Running>| one.id == id && of.is_none_or(|of| one.is_of(of));
         let found = self.lock().iter().find(is_it).map(Arc::clone);
         let Some(found) = found else {
             let message = match id > self.last.load(Ordering::Relaxed) || id == 0 {
@@ -282,9 +284,19 @@ impl Running {
         &self.wanted
     }
 
-    /// The number of its user, where they said who they are.
-    pub(crate) fn user(&self) -> Option<u32> {
-        self.memory.user()
+    /// Its user, where they said who they are.
+    pub(crate) fn who(&self) -> Option<&Who> {
+        self.memory.who()
+    }
+
+    /// Whether it is this user's.
+    pub(crate) fn is_of(&self, user: u32) -> bool {
+        self.who().is_some_and(|who| who.user == user)
+    }
+
+    /// Where it came from.
+    pub(crate) fn origin(&self) -> Origin {
+        self.memory.origin()
     }
 
     fn cancel(&self, why: QueryError) {

@@ -13,10 +13,11 @@ pub(super) fn parse(limit: Limit, text: &str) -> Result<u64> {
         Limit::StatementTimeout => (milliseconds(text), "a time, as in '30s', or milliseconds"),
         Limit::QueryMemory | Limit::TempDisk => (parse_size(text), "a size, as in '1GB'"),
         Limit::Weight => (text.parse().ok().filter(|weight| *weight <= WEIGHT_MAX), "a number from 1 to 100"),
+        Limit::Connections => (text.parse().ok(), "a whole number; 0 lets nobody in"),
         _ => (text.parse().ok(), "a whole number from 1"),
     };
     let wrong = || QueryError::request(format!("{} = '{text}' cannot be: it wants {wanted}", limit.name()));
-    value.filter(|value| *value > 0).ok_or_else(wrong)
+    value.filter(|value| *value > 0 || limit == Limit::Connections).ok_or_else(wrong)
 }
 
 fn milliseconds(text: &str) -> Option<u64> {
@@ -39,7 +40,8 @@ mod tests {
     fn values_are_read_and_shown() {
         for (place, (limit, name)) in Limit::ALL.into_iter().enumerate() {
             assert_eq!((limit as usize, Limit::named(&name.to_uppercase()).expect("known")), (place, limit));
-            assert!(["0", "", "-1", "x"].iter().all(|text| parse(limit, text).is_err()), "{name}");
+            assert!(["", "-1", "x"].iter().all(|text| parse(limit, text).is_err()), "{name}");
+            assert_eq!(parse(limit, "0").ok(), (limit == Limit::Connections).then_some(0), "{name}");
             let value = parse(limit, "7").expect("a number");
             assert_eq!(parse(limit, &limit.shown(value)).expect("as shown"), value);
         }

@@ -2,76 +2,30 @@
 //!
 //! Each user's statements run on threads of that user, as many as there are for queries. The system divides the processors
 //! between threads that want them, so that who runs one short statement does not wait behind the tasks of somebody who
-//! scans everything. A user of a lower weight has threads of a lower priority.
+//! scans everything. A user of a lower weight has threads of a lower priority, and one who scans leaves a processor free
+//! while others ask ([`threads`]).
 
-use crate::error::{ErrorKind, QueryError, Result};
+mod threads;
+
+pub use threads::Threads;
+
+use crate::error::Result;
 use datafusion::execution::disk_manager::{DEFAULT_MAX_TEMP_DIRECTORY_SIZE, DiskManager};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Most users that have threads of their own at once; more run on those of the database.
 const USERS_MAX: usize = 64;
 /// How long threads wait for another statement of their user.
 const IDLE: Duration = Duration::from_secs(60);
+/// How long somebody who scans leaves a processor free after another user asked something.
+const ROOM: Duration = Duration::from_secs(5);
 /// Bytes of the stack of a thread that runs queries.
 pub(crate) const STACK_BYTES: usize = 8 << 20;
 /// The longest time that rows of a user are counted ahead: more than that is as good as for ever.
 const DEBT_MAX: Duration = Duration::from_secs(1 << 26);
-
-/// Threads that run a user's statements, until nobody refers to them.
-#[derive(Debug)]
-pub struct Threads(Option<Runtime>);
-
-impl Threads {
-    fn start(count: usize, weight: u64) -> Result<Self> {
-        let priority = priority_of(weight);
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(count)
-            .thread_name("tickstone-user")
-            .thread_stack_size(STACK_BYTES)
-            .on_thread_start(move || lower(priority))
-            .enable_all()
-            .build();
-        let failed = |error| QueryError::new(ErrorKind::Report, format!("cannot start threads: {error}"));
-        Ok(Self(Some(runtime.map_err(failed)?)))
-    }
-
-    /// Where tasks are spawned.
-    pub fn handle(&self) -> &Handle {
-        self.0.as_ref().expect("taken only when it is dropped").handle()
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        // It may go inside an async task, where a runtime must not wait for its threads.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// The priority that gives a thread its share: each step takes a fifth of it (sched(7), "the nice value").
-fn priority_of(weight: u64) -> i32 {
-    let steps = (100.0 / weight.max(1) as f64).ln() / 1.25_f64.ln();
-    (steps.round() as i32).clamp(0, 19)
-}
-
-/// Lowers the priority of this thread. On Linux it is the thread's; elsewhere it is the process's, and left alone.
-fn lower(priority: i32) {
-    #[cfg(target_os = "linux")]
-    if priority > 0 {
-        // SAFETY: it takes numbers and touches no memory. 0 is the calling thread; where it fails, the priority stays.
-        unsafe {
-            libc::setpriority(libc::PRIO_PROCESS, 0, priority);
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = priority;
-}
 
 /// One of a user's connections, until it is dropped.
 #[derive(Debug)]
@@ -114,6 +68,7 @@ impl Shares {
     pub(crate) fn threads(&self, user: u32, count: usize, weight: u64) -> Result<Option<Arc<Threads>>> {
         let mut all = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
+        make_room(&all, user, now);
         if let Some(held) = all.get_mut(&user).filter(|held| held.weight == weight) {
             held.used = now;
             return Ok(Some(Arc::clone(&held.threads)));
@@ -125,6 +80,11 @@ impl Shares {
         let threads = Arc::new(Threads::start(count, weight)?);
         all.insert(user, Held { threads: Arc::clone(&threads), weight, used: now });
         Ok(Some(threads))
+    }
+
+    /// Has users who scan leave a processor free for a user who is about to add rows.
+    pub(crate) fn make_room(&self, user: u32) {
+        make_room(&self.threads.lock().unwrap_or_else(PoisonError::into_inner), user, Instant::now());
     }
 
     /// What counts the bytes that a user's statements have reserved.
@@ -197,15 +157,17 @@ impl Shares {
     }
 }
 
+/// Has users who scan leave a processor free for a user who asks something, unless that one scans as well.
+fn make_room(all: &HashMap<u32, Held>, user: u32, now: Instant) {
+    if all.get(&user).is_none_or(|held| !held.threads.are_busy()) {
+        let others = all.iter().filter(|(other, _)| **other != user);
+        others.for_each(|(_, held)| held.threads.make_room(now + ROOM));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn weights_are_shares() {
-        let shares = [(100, 0), (80, 1), (50, 3), (10, 10), (1, 19), (0, 19)];
-        assert_eq!(shares.map(|(weight, _)| priority_of(weight)), shares.map(|(_, priority)| priority));
-    }
 
     #[test]
     fn threads_are_those_of_their_user() {
