@@ -92,6 +92,13 @@ def literal(value: Fraction, of: Type) -> str:
     return f"'{of.written(value)}'::{of}"
 
 
+def a_written_number(rng: random.Random) -> tuple[Fraction, Type]:
+    """A number that the text says, of more digits than a double tells apart, and the type it then is of."""
+    digits = rng.randint(16, MOST_DIGITS)
+    of = Type(digits, rng.randint(1, min(digits, 18)))
+    return Fraction(rng.choice([-1, 1]) * rng.randrange(10 ** (digits - 1), 10**digits), 10**of.scale), of
+
+
 def an_expression(rng: random.Random) -> tuple[str, str]:
     """An expression, and what is to be found: its digits, or the beginning of an error."""
     types = [a_type(rng) for _ in range(rng.choice([2, 2, 3]))]
@@ -99,11 +106,18 @@ def an_expression(rng: random.Random) -> tuple[str, str]:
     text, value, of = literal(values[0], types[0]), values[0], types[0]
     for other, beside in zip(values[1:], types[1:]):
         operator = rng.choice("+-*/%")
+        written = None
+        if rng.random() < 0.3:
+            other, beside = a_written_number(rng)
+            written = beside.written(other)
         if operator == "*" and of.scale + beside.scale > MOST_DIGITS:
             operator = "+"
         result = result_of(operator, of, beside)
         found = computed(operator, value, other, result)
-        text = f"({text} {operator} {literal(other, beside)})"
+        sides = [text, written or literal(other, beside)]
+        if written and operator in "+*" and rng.random() < 0.5:
+            sides.reverse()
+        text = f"({f' {operator} '.join(sides)})"
         if found is None:
             return text, "by zero"
         value, of = found, result
@@ -123,6 +137,32 @@ def test_operators_are_exact_or_refuse(tickstone):
         if found != expected and not (done.returncode != 0 and not expected[-1].isdigit() and expected in found):
             wrong.append((text, expected, found))
     assert not wrong, f"TICKSTONE_SEED={SEED}: {wrong[:5]}"
+
+
+def test_numbers_of_many_digits_stay_themselves_as_one_of_several_values(tickstone):
+    rng = random.Random(SEED)
+    forms = [
+        "CASE WHEN x IS NULL THEN x ELSE {} END",
+        "CASE WHEN x IS NOT NULL THEN {} WHEN x IS NULL THEN x END",
+        "coalesce(nullif(x, x), {})",
+        "ifnull(nullif(x, x), {})",
+        "greatest(nullif(x, x), {}, -999999)",
+        "least({}, nullif(x, x), 999999)",
+    ]
+    for _ in range(EXPRESSIONS // 10):
+        places = rng.randint(1, 18)
+        of = Type(MOST_DIGITS, 18)
+        value = Fraction(rng.choice([-1, 1]) * rng.randrange(10**15, 10 ** min(16 + places, 20)), 10**places)
+        number, form = Type(MOST_DIGITS, places).written(value), rng.choice(forms)
+        if "99999" in form and abs(value) >= 999999:
+            continue
+        x = f"(SELECT 1::{of} AS x)"
+        assert tickstone.value(f"SELECT {form.format(number)} FROM {x}") == of.written(value), (SEED, form, number)
+        # Beside what is no DECIMAL it is the nearest double, as anywhere.
+        for other in ("DOUBLE", "BIGINT"):
+            found = tickstone.query(f"SELECT v, arrow_typeof(v) AS t FROM (SELECT {form.format(number)} AS v FROM (SELECT 1::{other} AS x))")
+            assert found == [{"v": tickstone.value(f"SELECT {number}"), "t": "Float64"}], (SEED, form, number, other)
+        assert tickstone.value(f"SELECT 3::BIGINT + {number} = 3 + ({number})::DOUBLE") == "true", (SEED, number)
 
 
 def test_sums_and_averages_are_exact(tickstone):

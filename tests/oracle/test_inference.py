@@ -21,15 +21,15 @@ COUNT = int(os.environ.get("TICKSTONE_STATEMENTS", "60"))
 SEED = int(os.environ.get("TICKSTONE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 LAST = os.environ.get("TICKSTONE_LAST")
 SHOWN_MAX = int(os.environ.get("TICKSTONE_SHOWN", "5"))
-# Statements about the same tables.
-WORLD_STATEMENTS = 30
+# Statements about the same tables: more of them for long runs, since filling tables takes as long as asking dozens.
+WORLD_STATEMENTS = int(os.environ.get("TICKSTONE_WORLD_STATEMENTS", "30"))
 ALWAYS = ("memory", "parts", "reopened")
 
 
 def said(finding: Finding, seed: int, at: int) -> str:
     """What is said of a failure, and how it is repeated."""
     return (
-        f"TICKSTONE_SEED={seed} TICKSTONE_STATEMENTS={at + 1} ({finding.how}): {finding.told}\n"
+        f"TICKSTONE_SEED={seed} TICKSTONE_STATEMENTS={at + 1} TICKSTONE_WORLD_STATEMENTS={WORLD_STATEMENTS} ({finding.how}): {finding.told}\n"
         f"  {plain(finding.query.text())}\n  blindfolded: {blindfolded(finding.query.text())}"
     )
 

@@ -14,6 +14,7 @@
 
 mod parse;
 
+use crate::access::standing::{PROGRESS, REJECTED};
 use crate::access::{Held, Source};
 use crate::error::{QueryError, Result};
 use datafusion::arrow::array::{
@@ -22,7 +23,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::datatypes::{Int64Type, UInt32Type};
 use parse::{Parsed, Rejected};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -30,10 +31,6 @@ use tickstone_engine::streams::Stream;
 use tickstone_engine::{Engine, EngineError, ErrorKind, Selection, TableSnapshot};
 use tickstone_model::{Column, ColumnType, PartitionBy, StreamSource, TableSchema};
 
-/// The table that has how far each table is.
-pub(crate) const PROGRESS: &str = "stream_progress";
-/// What the table of documents that did not parse is called after its table's name.
-const REJECTED: &str = "_rejected";
 /// Bytes of documents that are parsed for one commit.
 const STEP_BYTES: u64 = 8 << 20;
 /// How often a thread looks whether it is to end.
@@ -99,7 +96,13 @@ impl Derived {
             let (state, key) = (Arc::new(State::default()), source.key.clone());
             let thread = std::thread::Builder::new().name(format!("from-{}", source.stream));
             let accounts = Arc::clone(&self.accounts);
-            let work = Work { engine: engine.clone(), accounts, source, state: Arc::clone(&state) };
+            let work = Work {
+                engine: engine.clone(),
+                accounts,
+                source,
+                state: Arc::clone(&state),
+                damaged_bytes: AtomicU64::new(0),
+            };
             let started = thread.spawn(move || work.run());
             let thread = started.map_err(|error| {
                 QueryError::new(ErrorKind::Report, format!("cannot start a thread for '{table}': {error}"))
@@ -186,6 +189,8 @@ struct Work {
     accounts: Arc<Held>,
     source: StreamSource,
     state: Arc<State>,
+    /// Bytes of the stream that are damaged or missing, where some of them were to be read.
+    damaged_bytes: AtomicU64,
 }
 
 /// What a step came to.
@@ -203,7 +208,7 @@ impl Work {
         let mut seq = None;
         while !self.state.stopping.load(Ordering::Relaxed) {
             let step = self.step(&mut seq);
-            let failure = step.as_ref().err().map(ToString::to_string);
+            let failure = step.as_ref().err().map(ToString::to_string).or_else(|| self.damage());
             *self.state.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
             match step {
                 Ok(Step::Stored(last)) => seq = Some(last),
@@ -232,20 +237,31 @@ impl Work {
         snapshot.tables().find(is_ours).map(Arc::clone)
     }
 
+    /// That documents were passed over, for as long as the process runs.
+    fn damage(&self) -> Option<String> {
+        let (bytes, stream) = (self.damaged_bytes.load(Ordering::Relaxed), &self.source.stream);
+        (bytes > 0).then(|| {
+            format!("{bytes} bytes of stream '{stream}' are damaged or missing: the documents in them were passed over")
+        })
+    }
+
     fn step(&self, seq: &mut Option<u64>) -> Result<Step> {
         if self.table().is_none() {
             return Ok(Step::Gone);
         }
+        let stream: Stream = self.engine.streams().get(&self.source.stream)?;
         let from = match *seq {
             Some(seq) => seq,
-            None => *seq.insert(progress_of(&self.engine, &self.source.key)?),
+            None => *seq.insert(self.begins_after(&stream)?),
         };
-        let stream: Stream = self.engine.streams().get(&self.source.stream)?;
         if stream.wait_for_newer(from, PATIENCE)? <= from {
             return Ok(Step::Idle);
         }
         let found = stream.after(from, STEP_BYTES)?;
         let Some(last) = found.last() else { return Ok(Step::Idle) };
+        if found.damaged_bytes() > 0 {
+            self.damaged_bytes.store(stream.stats()?.damaged_bytes, Ordering::Relaxed);
+        }
         // It may be another by now than before the documents came.
         let Some(table) = self.table() else { return Ok(Step::Gone) };
         check_free(&self.engine, table.schema().name())?;
@@ -261,12 +277,25 @@ impl Work {
         }
     }
 
+    /// The number of the document behind which it goes on: that of the last one that is parsed, or of the stream's last
+    /// where that has lost its end. The numbers behind it are given once more.
+    fn begins_after(&self, stream: &Stream) -> tickstone_engine::Result<u64> {
+        let (parsed, last) = (progress_of(&self.engine, &self.source.key)?, stream.stats()?.last);
+        if parsed <= last {
+            return Ok(parsed);
+        }
+        let mut transaction = self.engine.begin();
+        transaction.append(PROGRESS, &progress_row(&self.source.key, last)?)?;
+        transaction.commit(None)?;
+        Ok(last)
+    }
+
     fn store(&self, table: &TableSnapshot, parsed: &Parsed, last: u64) -> tickstone_engine::Result<()> {
         let name = table.schema().name();
         let rejects = format!("{name}{REJECTED}");
         make(&self.engine, progress_schema()?)?;
         if !parsed.rejected.is_empty() {
-            make(&self.engine, rejected_schema(&rejects)?)?;
+            make(&self.engine, rejected_schema(&rejects)?.owned_by(table.schema().access().owner))?;
         }
         let mut transaction = self.engine.begin();
         for rows in parsed.rows.iter().filter(|rows| rows.num_rows() > 0) {
@@ -338,13 +367,34 @@ pub(crate) fn check_free(engine: &Engine, table: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes the tables that one which is parsed from a stream has beside it.
+/// Looks whether tables of such names, where they are there, are the database's or the owner's: whoever made one of them
+/// would read documents of others, or say how far they were parsed.
+///
+/// # Errors
+/// Where one is somebody else's.
+pub(crate) fn check_own(engine: &Engine, table: &str, owner: Option<u32>) -> Result<()> {
+    let snapshot = engine.snapshot();
+    for (name, owner) in [(PROGRESS.to_string(), None), (format!("{table}{REJECTED}"), owner)] {
+        let other = snapshot.table(&name).and_then(|there| there.schema().access().owner);
+        if other.is_some() && other != owner {
+            let what = format!("'{name}' is in the way: it is another user's, and documents would go there");
+            return Err(
+                QueryError::request(what).hint(format!("an admin drops '{name}', or gives it another name"))
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Makes the tables that one which is parsed from a stream has beside it; the documents that could not be parsed are its
+/// owner's.
 ///
 /// # Errors
 /// Those of the engine.
-pub(crate) fn prepare(engine: &Engine, table: &str) -> tickstone_engine::Result<()> {
+pub(crate) fn prepare(engine: &Engine, table: &TableSchema) -> tickstone_engine::Result<()> {
     make(engine, progress_schema()?)?;
-    make(engine, rejected_schema(&format!("{table}{REJECTED}"))?)
+    let rejected = rejected_schema(&format!("{}{REJECTED}", table.name()))?;
+    make(engine, rejected.owned_by(table.access().owner))
 }
 
 fn progress_schema() -> tickstone_model::Result<TableSchema> {

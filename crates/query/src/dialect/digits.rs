@@ -1,8 +1,8 @@
-//! Numbers whose digits a double would lose: what is cast to a DECIMAL, and what is compared and has more digits than
-//! a double.
+//! Numbers whose digits a double would lose: what is cast to a DECIMAL, and what has more digits than a double and is
+//! compared, calculated with, or one of several values (`CASE`, coalesce, greatest).
 //!
 //! The planner reads a number with a point as a double. Cast to a DECIMAL it becomes text here, which is cast digit by
-//! digit: `CAST('0.1' AS DECIMAL(30, 20))`. One of many digits in a comparison becomes such a cast; beside a double
+//! digit: `CAST('0.1' AS DECIMAL(30, 20))`. One of many digits becomes such a cast; beside what is no DECIMAL
 //! `crate::rules::literals` makes it the nearest double after all.
 //!
 //! A cast in VALUES is written twice: the planner casts the values to the type of their column, and the rule that undoes
@@ -11,17 +11,22 @@
 //!
 //! A number of rows in quotes, `LIMIT '10'`, is one without: clients of the simple protocol write all parameters so.
 
+use super::marker::simple_name;
 use crate::texts::without_exponent;
 use sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query,
-    SelectItem, SetExpr, UnaryOperator, Value, ValueWithSpan, VisitorMut,
+    ArrayElemTypeDef, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, LimitClause, Query, SelectItem, SetExpr, UnaryOperator, Value,
+    ValueWithSpan, VisitorMut,
 };
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 /// Every number of so many digits is told from its neighbours by a double.
 const DOUBLE_DIGITS: usize = 15;
 /// Digits after the point of a DECIMAL of no size.
 const PLACES: i64 = 10;
+/// Functions that give one of their arguments.
+const ONE_OF: [&str; 5] = ["coalesce", "nvl", "ifnull", "greatest", "least"];
 /// Most digits of a DECIMAL.
 pub(super) const DECIMAL_DIGITS: usize = 38;
 
@@ -52,11 +57,17 @@ impl VisitorMut for KeepDigits {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+        use BinaryOperator::{Divide, Eq, Gt, GtEq, Lt, LtEq, Minus, Modulo, Multiply, NotEq, Plus};
         match expr {
             Expr::Cast { expr: of, data_type, .. } if is_decimal(data_type) => {
                 if let Some(digits) = number(of) {
                     **of = Expr::value(Value::SingleQuotedString(digits));
+                }
+                // The cast knows no exponents.
+                if let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = of.as_mut()
+                    && let Some(Cow::Owned(plain)) = without_exponent(text.trim())
+                {
+                    *text = plain;
                 }
                 if let Some(size) = unsized_of(data_type) {
                     *size = size_for(of);
@@ -71,6 +82,25 @@ impl VisitorMut for KeepDigits {
             }
             Expr::BinaryOp { left, op: Eq | Gt | GtEq | Lt | LtEq | NotEq, right } => {
                 [left, right].into_iter().for_each(|side| keep(side));
+            }
+            Expr::BinaryOp { left, op: Plus | Minus | Multiply | Divide | Modulo, right } => {
+                keep_beside_others(&mut [left, right]);
+            }
+            Expr::Case { conditions, else_result, .. } => {
+                let results = conditions.iter_mut().map(|when| &mut when.result);
+                let mut results: Vec<&mut Expr> = results.collect();
+                results.extend(else_result.as_deref_mut());
+                keep_beside_others(&mut results);
+            }
+            Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
+                if simple_name(name)
+                    .is_some_and(|name| ONE_OF.iter().any(|of| name.eq_ignore_ascii_case(of))) =>
+            {
+                let arguments = list.args.iter_mut().filter_map(|argument| match argument {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+                    _ => None,
+                });
+                keep_beside_others(&mut arguments.collect::<Vec<_>>());
             }
             Expr::Between { low, high, .. } => [low, high].into_iter().for_each(|side| keep(side)),
             Expr::InList { list, .. } => list.iter_mut().for_each(keep),
@@ -210,6 +240,25 @@ fn size_of(digits: &str) -> ExactNumberInfo {
     }
 }
 
+/// Keeps the digits of numbers beside anything but literals: what is made of these alone is a double, and a placeholder
+/// takes the type of what stands beside it.
+fn keep_beside_others(values: &mut [&mut Expr]) {
+    let is_placeholder = |value: &Value| matches!(value, Value::Placeholder(_));
+    let has_others = values.iter().any(|value| literal(value).is_none());
+    if has_others && !values.iter().any(|value| literal(value).is_some_and(is_placeholder)) {
+        values.iter_mut().for_each(|value| keep(value));
+    }
+}
+
+fn literal(expr: &Expr) -> Option<&Value> {
+    match expr {
+        Expr::Value(value) => Some(&value.value),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => literal(expr),
+        Expr::Nested(inner) => literal(inner),
+        _ => None,
+    }
+}
+
 /// A number of many digits as a DECIMAL of just these.
 fn keep(expr: &mut Expr) {
     let Some(text) = number(expr) else { return };
@@ -217,11 +266,19 @@ fn keep(expr: &mut Expr) {
     let size = ExactNumberInfo::PrecisionAndScale(precision.into(), scale.into());
     *expr = Expr::Cast {
         kind: CastKind::Cast,
-        expr: Box::new(Expr::value(Value::SingleQuotedString(text))),
+        expr: Box::new(Expr::value(Value::SingleQuotedString(format!("{text}{MARK}")))),
         data_type: DataType::Decimal(size),
         array: false,
         format: None,
     };
+}
+
+/// What stands behind the digits of a number, and of no text that is cast: a cast passes over it.
+const MARK: &str = " ";
+
+/// The digits of a number, where the text of a cast to a DECIMAL is one that the statement has as such.
+pub(crate) fn number_kept(text: &str, precision: u8, scale: i8) -> Option<&str> {
+    text.strip_suffix(MARK).filter(|digits| kept_as(digits) == Some((precision, scale)))
 }
 
 /// Precision and scale of the DECIMAL that a number is kept as, where a double would lose some of its digits.

@@ -58,7 +58,7 @@ fn of_item(item: &SelectItem) -> Option<&Expr> {
 }
 
 fn is_renaming(item: &SelectItem) -> bool {
-    matches!(item, SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) if options.opt_rename.is_some())
+    matches!(item, SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) if options.opt_rename.is_some() || options.opt_replace.is_some())
 }
 
 pub(super) fn is_columns(expr: &Expr) -> bool {
@@ -85,8 +85,14 @@ fn written_out(item: SelectItem, known: Option<&[Column]>) -> Result<Vec<SelectI
     match item {
         SelectItem::Wildcard(options) => {
             let at = super::cursor::position(options.wildcard_token.0.span.start).unwrap_or_default();
+            if options.opt_rename.is_none() {
+                return replaced(SelectItem::Wildcard(options), known);
+            }
             let known = known.ok_or_else(|| unknown("* RENAME", at))?;
             renamed(known.to_vec(), known, &options, at)
+        }
+        SelectItem::QualifiedWildcard(of, options) if options.opt_rename.is_none() => {
+            replaced(SelectItem::QualifiedWildcard(of, options), known)
         }
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options) => {
             let at = place(&table);
@@ -112,6 +118,25 @@ fn written_out(item: SelectItem, known: Option<&[Column]>) -> Result<Vec<SelectI
         }
         other => Ok(vec![other]),
     }
+}
+
+/// `*` whose columns the planner replaces: one that is not there it would leave out without a word.
+fn replaced(item: SelectItem, known: Option<&[Column]>) -> Result<Vec<SelectItem>> {
+    let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) = &item else {
+        return Ok(vec![item]);
+    };
+    let replaces = options.opt_replace.iter().flat_map(|replace| &replace.items);
+    let names = replaces.map(|replace| &replace.column_name);
+    if let Some((missing, known)) = known.and_then(|known| {
+        let is = |name: &Ident| known.iter().any(|column| column.name.eq_ignore_ascii_case(&name.value));
+        Some((names.clone().find(|name| !is(name))?, known))
+    }) {
+        let at = super::cursor::position(missing.span.start).unwrap_or_default();
+        let names: Vec<&str> = known.iter().map(|column| column.name.as_str()).collect();
+        return Err(SqlError::new(format!("column '{}' does not exist", missing.value), at)
+            .hint(format!("columns are {}", names.join(", "))));
+    }
+    Ok(vec![item])
 }
 
 /// How a column is named where others have its name too.

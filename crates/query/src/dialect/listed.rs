@@ -13,8 +13,8 @@ use super::walks::has_expr;
 use super::walks::walk_mut;
 use super::{SqlError, items, ordered, repeated, using};
 use sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
+    Distinct, Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem,
+    SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -82,6 +82,9 @@ impl Listed<'_> {
         else {
             return;
         };
+        if matches!(select.distinct, Some(Distinct::Distinct)) {
+            ordered::name_places(select, order);
+        }
         let keys = using::ordered_by(select, keys);
         self.mean(order, &keys);
         order.iter_mut().for_each(|key| name_window(select, &mut key.expr));

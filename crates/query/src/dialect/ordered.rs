@@ -8,7 +8,7 @@ use super::columns::{Column, Columns};
 use super::walks::walk_mut;
 use sqlparser::ast::{
     Expr, GroupByExpr, Ident, OrderByExpr, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor,
-    TableWithJoins, VisitorMut, WildcardAdditionalOptions,
+    TableWithJoins, Value, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -60,6 +60,27 @@ pub(super) fn mean_columns(columns: &Columns<'_>, select: &mut Select, order: &m
             keys.push(another);
         }
         add(select, &column);
+    }
+}
+
+/// Names the place of what DISTINCT gives, where ORDER BY writes it again: planning finds a column by its name alone.
+pub(super) fn name_places(select: &Select, order: &mut [OrderByExpr]) {
+    let items: Option<Vec<&Expr>> = select
+        .projection
+        .iter()
+        .map(|item| match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+            _ => None,
+        })
+        .collect();
+    let Some(items) = items else { return };
+    for key in order {
+        if matches!(key.expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_)) {
+            continue;
+        }
+        if let Some(place) = items.iter().position(|item| **item == key.expr) {
+            key.expr = Expr::value(Value::Number((place + 1).to_string(), false));
+        }
     }
 }
 

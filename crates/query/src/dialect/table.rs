@@ -165,15 +165,13 @@ fn type_error(error: &ModelError, written: &str, position: super::Position) -> S
 }
 
 /// Beginnings of types of other databases, and what to write instead.
-const OTHER_TYPES: [(&str, &str); 12] = [
+const OTHER_TYPES: [(&str, &str); 10] = [
     ("SYMBOL ", "write SYMBOL alone: there is no capacity, cache or index to choose"),
     ("SYM", "did you mean SYMBOL?"),
     ("LOWCARDINALITY", "write SYMBOL"),
     ("ENUM", "write SYMBOL"),
     ("TIMESTAMP", "write TIMESTAMP: it holds nanoseconds, UTC"),
     ("DATETIME", "write TIMESTAMP: it holds nanoseconds, UTC"),
-    ("BYTE", "write TINYINT"),
-    ("SHORT", "write SMALLINT"),
     ("SERIAL", "write BIGINT: nothing counts up by itself"),
     ("REAL", "write FLOAT for 32 bits, DOUBLE for 64"),
     ("ARRAY", "write the type of the elements and brackets, as in DOUBLE[]"),

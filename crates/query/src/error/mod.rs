@@ -107,6 +107,9 @@ impl QueryError {
     /// With as much of the statement as anybody reads.
     pub(crate) fn of_defect(said: &str, statement: Option<&str>) -> Self {
         const CHARS_MAX: usize = 2_000;
+        if let Some(error) = words::past_offsets(said) {
+            return error;
+        }
         let error = Self::new(ErrorKind::Report, format!("the statement met a defect: {said}"))
             .hint("please report it with the statement; the database goes on");
         match statement {
@@ -321,8 +324,17 @@ fn out_of_temporary_disk(message: &str) -> Option<QueryError> {
 }
 
 fn out_of_memory(message: &str) -> QueryError {
-    let made = QueryError::new(ErrorKind::FreeSpace, clean(message));
-    made.hint("raise query_memory, or select fewer rows or columns")
+    // Of the pool itself: `Failed to allocate additional 1 MB for X[0] with … already allocated …`.
+    let asked = message.strip_prefix("Failed to allocate additional ");
+    let asked = asked.and_then(|rest| rest.split_once(" for ")).and_then(|(more, rest)| {
+        let who = rest.split(" with ").next()?;
+        Some((more, who.split('[').next().unwrap_or(who)))
+    });
+    let what = match asked {
+        Some((more, who)) => format!("{who} needs {more} more than there is room for (query_memory)"),
+        None => clean(message),
+    };
+    QueryError::new(ErrorKind::FreeSpace, what).hint("raise query_memory, or select fewer rows or columns")
 }
 
 /// Says what planning found wrong in our words where it has only its own.

@@ -51,6 +51,10 @@ fn edits_count_insertions_removals_and_exchanges() {
 
 #[test]
 fn memory_that_ran_out_says_what_to_free() {
+    let of_pool =
+        "Failed to allocate additional 244.1 MB for IN[0] with 0.0 B already allocated - 244.1 MB remain";
+    let error = QueryError::from(DataFusionError::ResourcesExhausted(of_pool.to_string()));
+    assert_eq!(error.message, "IN needs 244.1 MB more than there is room for (query_memory)");
     let error = QueryError::from(DataFusionError::ResourcesExhausted("no more".to_string()));
     assert_eq!(error.kind, ErrorKind::FreeSpace);
     assert!(error.hint.is_some());

@@ -4,12 +4,12 @@
 //! Reads messages, for that is all that planning gives; one that is not recognised stays as it is.
 
 use super::dates::read_as;
-use super::{QueryError, SqlState};
+use super::{ErrorKind, QueryError, SqlState};
 use crate::facts::is_of_windows;
 use arrow_array::temporal_conversions::date32_to_datetime;
 
 /// Functions of other systems, and what does the same here.
-const ELSEWHERE: [(&str, &str); 30] = [
+const ELSEWHERE: [(&str, &str); 33] = [
     ("tostartofsecond", "time_bucket('1s', ts)"),
     ("tostartofminute", "time_bucket('1m', ts)"),
     ("tostartoffiveminutes", "time_bucket('5m', ts)"),
@@ -40,6 +40,9 @@ const ELSEWHERE: [(&str, &str); 30] = [
     ("shift", "lag(x) OVER (ORDER BY ts)"),
     ("diff", "delta(x) OVER (ORDER BY ts)"),
     ("pct_change", "simple_return(x) OVER (ORDER BY ts)"),
+    ("pg_cancel_backend", "CANCEL QUERY 7, the number that SHOW QUERIES has"),
+    ("pg_terminate_backend", "CANCEL QUERY 7, the number that SHOW QUERIES has"),
+    ("query_activity", "SHOW QUERIES, or SELECT … FROM queries()"),
 ];
 
 /// What Arrow calls its arrays and types in Rust, before `Array` or `Type`, and the types of their values.
@@ -128,6 +131,7 @@ pub(super) fn reworded(message: &str) -> QueryError {
         bad_pattern,
         past_numbers,
         past_decimals,
+        past_offsets,
         past_time,
         past_dates,
         out_of_range,
@@ -137,17 +141,35 @@ pub(super) fn reworded(message: &str) -> QueryError {
     found.unwrap_or_else(|| QueryError::request(message))
 }
 
+/// Texts or lists of one batch of rows that Arrow's offsets of 32 bits cannot count: some of its kernels return an error,
+/// others panic with one of these.
+pub(super) fn past_offsets(message: &str) -> Option<QueryError> {
+    const PANICS: [&str; 3] = ["offset overflow", "byte array offset overflow", "overflow"];
+    let is_it = PANICS.contains(&message)
+        || message.starts_with("byte array offset overflow: ")
+        || message.starts_with("Offset overflow error: ");
+    is_it.then(|| {
+        let what = "the texts or lists of a batch of rows hold more than 2 GiB";
+        QueryError::new(ErrorKind::FreeSpace, what)
+            .hint("make each shorter, or take fewer rows: LIMIT in a sub-query")
+    })
+}
+
 fn between<'m>(message: &'m str, before: &str, after: &str) -> Option<&'m str> {
     let rest = &message[message.find(before)? + before.len()..];
     rest.find(after).map(|end| &rest[..end])
+}
+
+/// What to write instead of another database's function.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    ELSEWHERE.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, instead)| *instead)
 }
 
 fn unknown_function(message: &str) -> Option<QueryError> {
     let name = between(message.strip_prefix("Invalid function")?, "'", "'")?;
     let made = QueryError::request(format!("function '{name}' does not exist"));
     let made = made.state(SqlState::UndefinedFunction);
-    let folded = name.to_lowercase();
-    if let Some((_, instead)) = ELSEWHERE.iter().find(|(other, _)| *other == folded) {
+    if let Some(instead) = elsewhere(name) {
         return Some(made.hint(format!("write {instead}")));
     }
     if is_of_windows(name) {
@@ -166,7 +188,11 @@ pub(super) fn over_window(name: &str) -> QueryError {
 fn unknown_table_function(message: &str) -> Option<QueryError> {
     let name = between(message, "table function '", "' not found")?;
     let made = QueryError::request(format!("table function '{name}' does not exist"));
-    Some(made.state(SqlState::UndefinedFunction))
+    let made = made.state(SqlState::UndefinedFunction);
+    Some(match elsewhere(name) {
+        Some(instead) => made.hint(format!("write {instead}")),
+        None => made,
+    })
 }
 
 fn ungrouped(message: &str) -> Option<QueryError> {

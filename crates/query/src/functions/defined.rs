@@ -8,6 +8,8 @@
 pub(crate) struct Defined {
     pub(crate) name: &'static str,
     pub(crate) is: Is,
+    /// Whether there is a function of the name, which takes other numbers of arguments.
+    pub(crate) beside: bool,
 }
 
 /// What a function stands for.
@@ -17,14 +19,34 @@ pub(crate) enum Is {
     Named(&'static str),
     /// An expression of its arguments `__1`, `__2`, …, of which there are so many.
     Of(usize, &'static str),
+    /// A function with one more argument, the text that is its last; DISTINCT, ORDER BY, FILTER and OVER are those of that.
+    Filled(usize, &'static str, &'static str),
+}
+
+impl Is {
+    /// Whether it has so many arguments.
+    pub(crate) fn takes(self, count: usize) -> bool {
+        match self {
+            Is::Named(_) => true,
+            Is::Of(arguments, _) | Is::Filled(arguments, ..) => arguments == count,
+        }
+    }
 }
 
 const fn named(name: &'static str, of: &'static str) -> Defined {
-    Defined { name, is: Is::Named(of) }
+    Defined { name, is: Is::Named(of), beside: false }
 }
 
 const fn of(name: &'static str, arguments: usize, expression: &'static str) -> Defined {
-    Defined { name, is: Is::Of(arguments, expression) }
+    Defined { name, is: Is::Of(arguments, expression), beside: false }
+}
+
+const fn filled(name: &'static str, arguments: usize, of: &'static str, last: &'static str) -> Defined {
+    Defined { name, is: Is::Filled(arguments, of, last), beside: false }
+}
+
+const fn beside(of: Defined) -> Defined {
+    Defined { beside: true, ..of }
 }
 
 /// All of them, by name.
@@ -33,6 +55,18 @@ pub(crate) static DEFINED: &[Defined] = &[
     of("age", 2, "__age(__1, __2)"),
     named("approx_count_distinct", "approx_distinct"),
     named("arbitrary", "any_value"),
+    beside(of(
+        "arg_max",
+        3,
+        "array_slice(array_agg(__1 ORDER BY __2 DESC) FILTER (WHERE __2 IS NOT NULL), 1, __3)",
+    )),
+    of("arg_max_null", 2, "first_value(__1 ORDER BY __2 DESC) FILTER (WHERE __2 IS NOT NULL)"),
+    beside(of(
+        "arg_min",
+        3,
+        "array_slice(array_agg(__1 ORDER BY __2) FILTER (WHERE __2 IS NOT NULL), 1, __3)",
+    )),
+    of("arg_min_null", 2, "first_value(__1 ORDER BY __2) FILTER (WHERE __2 IS NOT NULL)"),
     named("argmax", "arg_max"),
     named("argmin", "arg_min"),
     of("base64", 1, "encode(__1, 'base64')"),
@@ -42,6 +76,7 @@ pub(crate) static DEFINED: &[Defined] = &[
     of("count_star", 0, "count(*)"),
     of("countif", 1, "count(CASE WHEN __1 THEN 1 END)"),
     of("current_localtimestamp", 0, "now()"),
+    of("date", 1, "CAST(__1 AS DATE)"),
     of("date_add", 2, "__1 + __2"),
     named("datediff", "date_diff"),
     named("datepart", "date_part"),
@@ -53,6 +88,7 @@ pub(crate) static DEFINED: &[Defined] = &[
     of("dayofweek", 1, "date_part('dow', __1)"),
     of("dayofyear", 1, "date_part('doy', __1)"),
     of("decade", 1, "date_part('decade', __1)"),
+    beside(of("ema", 2, "ema(__1, 'period', __2)")),
     of("epoch", 1, "date_part('epoch', __1)"),
     of("era", 1, "date_part('era', __1)"),
     named("every", "bool_and"),
@@ -65,7 +101,7 @@ pub(crate) static DEFINED: &[Defined] = &[
     of("geometric_mean", 1, "exp(avg(ln(__1)))"),
     named("get_current_timestamp", "now"),
     named("group_concat", "string_agg"),
-    of("group_concat", 1, "string_agg(__1, ',')"),
+    filled("group_concat", 1, "string_agg", ","),
     of("hour", 1, "date_part('hour', __1)"),
     of("if", 3, "CASE WHEN __1 THEN __2 ELSE __3 END"),
     of("iif", 3, "CASE WHEN __1 THEN __2 ELSE __3 END"),
@@ -75,7 +111,11 @@ pub(crate) static DEFINED: &[Defined] = &[
     named("json_extract_path", "json_extract"),
     named("json_extract_path_text", "json_extract_string"),
     named("kahan_sum", "ksum"),
-    of("last_day", 1, "CAST(date_trunc('month', __1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
+    of(
+        "last_day",
+        1,
+        "CAST(CAST(__1 AS DATE) - (date_part('day', __1) - 1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)",
+    ),
     named("lcase", "lower"),
     named("list", "array_agg"),
     named("list_max", "array_max"),
@@ -83,10 +123,20 @@ pub(crate) static DEFINED: &[Defined] = &[
     named("list_pack", "make_array"),
     named("list_value", "make_array"),
     named("listagg", "string_agg"),
-    of("listagg", 1, "string_agg(__1, ',')"),
+    filled("listagg", 1, "string_agg", ","),
+    of("make_timestamp_ns", 1, "timestamp_ns(__1)"),
+    of("make_timestamptz", 1, "make_timestamp(__1)"),
+    of("make_timestamptz", 6, "make_timestamp(__1, __2, __3, __4, __5, __6)"),
+    of("make_timestamptz", 7, "to_utc(make_timestamp(__1, __2, __3, __4, __5, __6), __7)"),
+    beside(of(
+        "max",
+        2,
+        "array_slice(array_agg(__1 ORDER BY __1 DESC) FILTER (WHERE __1 IS NOT NULL), 1, __2)",
+    )),
     of("microsecond", 1, "date_part('microsecond', __1)"),
     of("millennium", 1, "date_part('millennium', __1)"),
     of("millisecond", 1, "date_part('millisecond', __1)"),
+    beside(of("min", 2, "array_slice(array_agg(__1 ORDER BY __1) FILTER (WHERE __1 IS NOT NULL), 1, __2)")),
     of("minute", 1, "date_part('minute', __1)"),
     of("mod", 2, "__1 % __2"),
     of("month", 1, "date_part('month', __1)"),
@@ -103,11 +153,13 @@ pub(crate) static DEFINED: &[Defined] = &[
     named("split", "string_split"),
     named("str_split", "string_split"),
     named("str_split_regex", "regexp_split_to_array"),
+    beside(filled("string_agg", 1, "string_agg", ",")),
     named("string_split_regex", "regexp_split_to_array"),
     named("strlen", "octet_length"),
     named("struct_extract", "get_field"),
     named("suffix", "ends_with"),
     named("sumkahan", "ksum"),
+    of("timezone", 2, "at_time_zone(__2, __1)"),
     of("to_base64", 1, "encode(__1, 'base64')"),
     of("to_days", 1, "INTERVAL '1 day' * __1"),
     of("to_hours", 1, "INTERVAL '1 hour' * __1"),

@@ -6,6 +6,8 @@
 //! Where the caller can take fewer rows at a time ([`in_pieces`]: projections and conditions), a call that would give
 //! more than [`PIECE_BYTES`] asks for fewer rows instead.
 //!
+//! A long constant claims its copies where an expression makes one for each row ([`spread`]).
+//!
 //! Each call looks first whether its statement is still wanted.
 
 use super::handed_on::handed_on;
@@ -14,10 +16,13 @@ use crate::wanted;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit, UInt32Type};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use std::cell::Cell;
@@ -28,6 +33,9 @@ pub(crate) const PIECE_BYTES: u64 = 1 << 24;
 
 /// Bytes that are not worth a claim.
 pub(crate) const FREE_BYTES: u64 = 1 << 20;
+
+/// Bytes of constants in a row whose copies count.
+pub(crate) const BROADCAST_BYTES: u64 = PIECE_BYTES / 8_192;
 
 /// Bytes of constants that planning works out for one statement.
 const FOLDED_BYTES: u64 = PIECE_BYTES;
@@ -106,6 +114,19 @@ pub(crate) fn claiming(functions: Vec<Arc<ScalarUDF>>) -> Vec<Arc<ScalarUDF>> {
     functions.into_iter().map(claiming).collect()
 }
 
+/// A call that planning made itself, such as that of `[a, b]`, which claims what it makes as those do that are written.
+pub(crate) fn claimed(expr: Expr) -> Transformed<Expr> {
+    let Expr::ScalarFunction(call) = &expr else { return Transformed::no(expr) };
+    let size = GROWING.iter().find(|(name, _)| *name == call.name()).map(|(_, size)| *size);
+    match (size, expr) {
+        (Some(size), Expr::ScalarFunction(call)) if !call.func.inner().is::<Growing>() => {
+            let growing = Growing { inner: call.func, size };
+            Transformed::yes(ScalarUDF::from(growing).call(call.args))
+        }
+        (_, expr) => Transformed::no(expr),
+    }
+}
+
 /// `||` of two values of one type, which claims what it makes.
 pub(super) fn joined(left: Expr, right: Expr, of: DataType) -> Expr {
     let inner = Arc::new(ScalarUDF::from(Joined::new(of)));
@@ -146,6 +167,58 @@ impl ScalarUDFImpl for Growing {
         self.inner.invoke_with_args(args)
     }
 }
+
+/// A long constant that is copied for each row: it claims the copies. `None` where they are not worth it.
+pub(crate) fn spread(constant: &Expr) -> Option<Expr> {
+    let Expr::Literal(value, _) = constant else { return None };
+    let is_long = value_bytes(value) > BROADCAST_BYTES;
+    is_long.then(|| ScalarUDF::from(Spread::default()).call(vec![constant.clone()]))
+}
+
+/// See [`spread`].
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Spread {
+    signature: Signature,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        // Nothing puts the constant itself in its place.
+        Self { signature: Signature::any(1, Volatility::Volatile) }
+    }
+}
+
+impl ScalarUDFImpl for Spread {
+    fn name(&self) -> &'static str {
+        "spread"
+    }
+
+    /// As the constant alone.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(args.iter().map(|constant| constant.schema_name().to_string()).collect())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[0].clone())
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        wanted::look()?;
+        let bytes = Size::Sum.of(&args.args, args.number_rows);
+        let _held = claim("a constant", bytes, args.number_rows)?;
+        if args.number_rows > 1 && bytes > OFFSET_MAX {
+            return exec_err!("offset overflow");
+        }
+        Ok(args.args.swap_remove(0))
+    }
+}
+
+/// The most bytes of texts that one array can have.
+const OFFSET_MAX: u64 = i32::MAX as u64;
 
 /// A text is padded to no length below 0, which DataFusion takes for one past all memory in a column.
 fn padded_to_something(mut args: ScalarFunctionArgs) -> Result<ScalarFunctionArgs> {

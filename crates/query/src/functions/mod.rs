@@ -21,6 +21,7 @@ mod correlation;
 mod count_distinct;
 mod counts;
 mod date_part;
+mod date_trunc;
 mod decimals;
 mod defined;
 pub(crate) mod documents;
@@ -91,8 +92,9 @@ pub(crate) fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let built_in = builder.scalar_functions().take().unwrap_or_default();
     // It makes one type of all three arguments: `nvl2(ts, 1, 0)` is refused. Ours is a CASE ([`defined`]).
     let built_in = built_in.into_iter().filter(|function| function.name() != "nvl2").collect();
-    let theirs =
-        signed::functions(growth::claiming(slow::looking(edges::right(counts::of_any_type(built_in)))));
+    let theirs = signed::functions(growth::claiming(date_trunc::downwards(slow::looking(edges::right(
+        counts::of_any_type(built_in),
+    )))));
     builder.scalar_functions().insert(theirs).extend(scalars());
     builder.aggregate_functions().get_or_insert_default().extend(aggregates());
     builder.window_functions().get_or_insert_default().extend(windows());

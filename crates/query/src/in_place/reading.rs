@@ -8,6 +8,7 @@ use crate::import::{
     TextFile, detect,
 };
 use crate::paths::DataFile;
+use crate::rules::approximate::common_of;
 use arrow_cast::{CastOptions, cast_with_options};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -313,7 +314,7 @@ pub(super) fn add_columns(all: &mut Vec<Field>, schema: &Schema, path: &Path) ->
                 *known = known.clone().with_data_type(data_type);
             }
         } else if *known.data_type() != data_type {
-            let Some(both) = type_union_resolution(&[known.data_type().clone(), data_type.clone()]) else {
+            let Some(both) = common_of(&[known.data_type().clone(), data_type.clone()]) else {
                 return Err(narrower(path, field.name(), known.data_type(), &data_type));
             };
             *known = known.clone().with_data_type(engine_type(&both));

@@ -9,19 +9,29 @@
 //! raised (before rules) -> CarryDown: leakproof conditions go below -> Lowered: gone where nothing else is above
 //!                       -> BarrierExec
 //! ```
+//!
+//! A barrier stands in each query of a grant or a view, whose end is told by a name that no user can write, below what
+//! sorts its rows at the end. What the query itself works out may fail, too: its barrier *hushes* then. Who reads may not
+//! read the row, and is told that one fails, without its values.
 
 use super::node::{Exprs, Node, node};
 use crate::dialect::own_of_rightful;
+use crate::error::{ErrorKind, QueryError, SqlState};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DFSchemaRef, Result, Statistics};
+use datafusion::common::{DFSchema, DFSchemaRef, DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, ExprSchemable, Extension, Filter, LogicalPlan, Operator};
+use datafusion::logical_expr::{
+    Distinct, DistinctOn, Expr, ExprSchemable, Extension, Filter, LogicalPlan, Operator,
+};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::TryStreamExt;
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,6 +39,10 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Barrier {
     input: LogicalPlan,
+    /// Whether errors of values below are told without them.
+    hushes: bool,
+    /// Whether rows come in the order that they have below.
+    keeps_order: bool,
 }
 
 node!(Barrier);
@@ -51,7 +65,7 @@ impl Node<1> for Barrier {
     }
 
     fn over(&self, _exprs: Exprs, [input]: [LogicalPlan; 1]) -> Result<Self> {
-        Ok(Self { input })
+        Ok(Self { input, ..*self })
     }
 
     fn reads(&self, output: &[usize]) -> [Vec<usize>; 1] {
@@ -60,8 +74,13 @@ impl Node<1> for Barrier {
 }
 
 impl Barrier {
-    fn above(input: LogicalPlan) -> LogicalPlan {
-        LogicalPlan::Extension(Extension { node: Arc::new(Self { input }) })
+    fn above(input: LogicalPlan, hushes: bool, keeps_order: bool) -> LogicalPlan {
+        LogicalPlan::Extension(Extension { node: Arc::new(Self { input, hushes, keeps_order }) })
+    }
+
+    /// The operator that it becomes.
+    pub(super) fn lowered(&self, input: Arc<dyn ExecutionPlan>) -> BarrierExec {
+        BarrierExec { input, hushes: self.hushes, keeps_order: self.keeps_order }
     }
 
     fn of(plan: &LogicalPlan) -> Option<&Self> {
@@ -70,50 +89,131 @@ impl Barrier {
     }
 }
 
-/// A plan with a barrier above whatever leaves out rows of tables that are read by the rights of a grant or of a view's
-/// owner: conditions, joins. Those of the statement get one too, which holds back no more than they would. `None` where
-/// there is no such table.
+/// A plan with a barrier around each query of a grant, or of a view, that reads by its rights. `None` where there is none.
 pub(crate) fn raised(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     if !reads_by_right(plan)? {
         return Ok(None);
     }
-    let raise = |node: LogicalPlan| {
-        let leaves_out = match &node {
-            LogicalPlan::Filter(_) => true,
-            LogicalPlan::Join(join) => !join.on.is_empty() || join.filter.is_some(),
-            LogicalPlan::Extension(extension) => extension.node.inputs().len() > 1,
-            _ => false,
-        };
-        // A condition that reads the query around it goes up to that query.
-        match leaves_out && reads_by_right(&node)? && !reads_outer(&node)? {
-            true => Ok(Transformed::yes(Barrier::above(node))),
-            false => Ok(Transformed::no(node)),
+    let raise = |node: LogicalPlan| match &node {
+        LogicalPlan::SubqueryAlias(named)
+            if own_of_rightful(named.alias.table()).is_some() && reads_by_right(&named.input)? =>
+        {
+            let query = named.input.as_ref();
+            let mut input = within(query.clone())?;
+            // What sorts rows may fail, too, or leave some out: the order goes on through this one.
+            let hushes = sorts_may_fail(query);
+            if hushes || picks(query) {
+                input = Barrier::above(input, hushes, true);
+            }
+            Ok(Transformed::yes(node.with_new_exprs(Vec::new(), vec![input])?))
         }
+        _ => Ok(Transformed::no(node)),
     };
     Ok(Some(plan.clone().transform_up_with_subqueries(raise)?.data))
 }
 
-/// Whether rows of such tables are read.
-fn reads_by_right(plan: &LogicalPlan) -> Result<bool> {
-    let is_one = |node: &LogicalPlan| matches!(node, LogicalPlan::TableScan(scan) if own_of_rightful(scan.table_name.table()).is_some());
-    let mut reads = false;
-    plan.apply_with_subqueries(|node| {
-        reads |= is_one(node);
-        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(reads)
+/// Whether a plan scans such a table.
+fn is_scan_by_right(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::TableScan(scan) if own_of_rightful(scan.table_name.table()).is_some())
 }
 
-/// Whether columns of a query around it are read.
-fn reads_outer(plan: &LogicalPlan) -> Result<bool> {
-    let mut reads = false;
-    plan.apply(|node| {
+/// The query of a grant or a view with a barrier in it. What sorts its rows stays above, and its last columns: nobody needs
+/// an order below a barrier, so that a sort there would go.
+fn within(query: LogicalPlan) -> Result<LogicalPlan> {
+    match query {
+        LogicalPlan::Projection(_) | LogicalPlan::Sort(_) if sorts(&query) => {
+            let input = within(query.inputs()[0].clone())?;
+            query.with_new_exprs(query.expressions(), vec![input])
+        }
+        LogicalPlan::Distinct(Distinct::On(of)) => {
+            let input = Arc::new(within(of.input.as_ref().clone())?);
+            Ok(LogicalPlan::Distinct(Distinct::On(DistinctOn { input, ..of })))
+        }
+        query => {
+            let (hushes, keeps_order) = (may_fail(&query)?, is_ordered(&query));
+            Ok(Barrier::above(query, hushes, keeps_order))
+        }
+    }
+}
+
+/// Whether a query ends with a sort, whatever columns it takes then.
+fn sorts(query: &LogicalPlan) -> bool {
+    match query {
+        LogicalPlan::Sort(_) | LogicalPlan::Distinct(Distinct::On(_)) => true,
+        LogicalPlan::Projection(of) => sorts(&of.input),
+        _ => false,
+    }
+}
+
+/// Whether rows have the order of a sort further down, with nothing between but what no sort is carried through.
+fn is_ordered(query: &LogicalPlan) -> bool {
+    match query {
+        LogicalPlan::Filter(of) => is_ordered(&of.input),
+        LogicalPlan::Limit(of) => is_ordered(&of.input),
+        LogicalPlan::SubqueryAlias(of) => is_ordered(&of.input),
+        LogicalPlan::Projection(of) => is_ordered(&of.input),
+        LogicalPlan::Extension(_) => Barrier::of(query).is_some_and(|barrier| is_ordered(&barrier.input)),
+        _ => sorts(query),
+    }
+}
+
+/// Whether a query ends with DISTINCT ON, which sorts and leaves out.
+fn picks(query: &LogicalPlan) -> bool {
+    match query {
+        LogicalPlan::Distinct(Distinct::On(_)) => true,
+        LogicalPlan::Sort(of) => picks(&of.input),
+        LogicalPlan::Projection(of) => picks(&of.input),
+        _ => false,
+    }
+}
+
+/// Whether such a sort, or what is made of its rows, may fail.
+fn sorts_may_fail(query: &LogicalPlan) -> bool {
+    match query {
+        _ if !sorts(query) => false,
+        LogicalPlan::Projection(of) => {
+            of.expr.iter().any(|expr| !is_leakproof(expr, of.input.schema())) || sorts_may_fail(&of.input)
+        }
+        LogicalPlan::Sort(of) => {
+            of.expr.iter().any(|key| !is_leakproof(&key.expr, of.input.schema())) || sorts_may_fail(&of.input)
+        }
+        LogicalPlan::Distinct(Distinct::On(of)) => {
+            let keys = of.sort_expr.iter().flatten().map(|key| &key.expr);
+            let mut exprs = of.on_expr.iter().chain(&of.select_expr).chain(keys);
+            exprs.any(|expr| !is_leakproof(expr, of.input.schema()))
+        }
+        _ => false,
+    }
+}
+
+/// Whether anything that a plan works out may fail, for some rows.
+fn may_fail(plan: &LogicalPlan) -> Result<bool> {
+    let mut may_fail = false;
+    plan.apply_with_subqueries(|node| {
+        let inputs = node.inputs();
+        let schema = match inputs.as_slice() {
+            [] => Arc::clone(node.schema()),
+            [input, others @ ..] => {
+                let mut schema = input.schema().as_ref().clone();
+                others.iter().for_each(|other| schema.merge(other.schema()));
+                Arc::new(schema)
+            }
+        };
         node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                reads |= matches!(expr, Expr::OuterReferenceColumn(..));
-                Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-            })
-        })
+            may_fail |= !is_leakproof(expr, &schema);
+            Ok(if may_fail { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        Ok(if may_fail { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(may_fail)
+}
+
+/// Whether rows of such tables are read.
+fn reads_by_right(plan: &LogicalPlan) -> Result<bool> {
+    let mut reads = false;
+    plan.apply_with_subqueries(|node| {
+        reads |= is_scan_by_right(node);
+        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(reads)
 }
@@ -126,11 +226,12 @@ pub(super) fn carried(conditions: &[Expr], input: &LogicalPlan) -> Option<Result
         conditions.iter().cloned().partition(|condition| is_leakproof(condition, schema));
     let below = conjunction(below)?;
     let filter = |condition, input| Ok(LogicalPlan::Filter(Filter::try_new(condition, Arc::new(input))?));
-    let made = filter(below, barrier.input.clone()).map(Barrier::above);
+    let made = filter(below, barrier.input.clone())
+        .map(|input| Barrier::above(input, barrier.hushes, barrier.keeps_order));
     Some(made.and_then(|made| conjunction(above).map_or(Ok(made.clone()), |above| filter(above, made))))
 }
 
-/// Takes barriers out of a plan that works out nothing above them which may fail.
+/// Takes barriers out of a plan that works out nothing above them which may fail, but for those that hush.
 #[derive(Debug)]
 pub(super) struct Lowered;
 
@@ -154,8 +255,8 @@ impl OptimizerRule for Lowered {
             return Ok(Transformed::no(plan));
         }
         plan.transform_up_with_subqueries(|node| match Barrier::of(&node) {
-            Some(barrier) => Ok(Transformed::yes(barrier.input.clone())),
-            None => Ok(Transformed::no(node)),
+            Some(barrier) if !barrier.hushes => Ok(Transformed::yes(barrier.input.clone())),
+            _ => Ok(Transformed::no(node)),
         })
     }
 }
@@ -203,13 +304,27 @@ fn works_out_what_may_fail(node: &LogicalPlan) -> bool {
             };
             keys.any(|(key, side)| may_fail(key, side.schema())) || join.filter.as_ref().is_some_and(of_pairs)
         }
+        // Rows are put in order below what only leaves some out.
+        LogicalPlan::Sort(sort) => sort.expr.iter().any(|key| may_fail(&key.expr, sort.input.schema())),
+        LogicalPlan::Window(window) => {
+            window.window_expr.iter().any(|expr| may_fail(expr, window.input.schema()))
+        }
         _ => false,
     }
 }
 
 /// Functions that give a value for whatever they get.
-const TOTAL_FUNCTIONS: [&str; 7] =
-    ["coalesce", "character_length", "lower", "upper", "starts_with", "ends_with", "isnan"];
+const TOTAL_FUNCTIONS: [&str; 9] = [
+    "one_nan",
+    "one_zero",
+    "coalesce",
+    "character_length",
+    "lower",
+    "upper",
+    "starts_with",
+    "ends_with",
+    "isnan",
+];
 
 /// Whether an expression over rows of a schema gives a value for each row, whatever is in it. What says nothing of itself
 /// may fail.
@@ -246,7 +361,10 @@ fn is_total(expr: &Expr, schema: &DFSchema) -> bool {
         | Expr::IsNotUnknown(_)
         | Expr::Between(_)
         | Expr::InList(_)
-        | Expr::Case(_) => true,
+        | Expr::Case(_)
+        // What goes into them is looked at; what they make of it is told without values.
+        | Expr::AggregateFunction(_)
+        | Expr::WindowFunction(_) => true,
         Expr::Negative(value) => is_double(value),
         Expr::Like(like) => matches!(*like.pattern, Expr::Literal(..)),
         Expr::BinaryExpr(both) => match both.op {
@@ -289,12 +407,36 @@ fn takes_all(from: &DataType, to: &DataType) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct BarrierExec {
     input: Arc<dyn ExecutionPlan>,
+    hushes: bool,
+    keeps_order: bool,
 }
 
-impl BarrierExec {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input }
+/// An error below a barrier that hushes. One that is about no value, such as damage or a full disk, is told as it is.
+pub(crate) fn hushed(error: DataFusionError) -> DataFusionError {
+    let error = QueryError::from(error);
+    if error.sql_state() == SqlState::OutOfMemory {
+        // How much is wanted may be a value.
+        let what = "what a grant or a view is read by needs more memory than there is";
+        let told = QueryError::new(ErrorKind::FreeSpace, what).state(SqlState::OutOfMemory);
+        return DataFusionError::External(Box::new(told));
     }
+    let is_of_values = matches!(
+        error.sql_state(),
+        SqlState::InvalidText
+            | SqlState::OutOfRange
+            | SqlState::DivisionByZero
+            | SqlState::DatatypeMismatch
+            | SqlState::NotNull
+            | SqlState::InvalidRequest
+    ) && error.source().is_none();
+    if !is_of_values {
+        return DataFusionError::External(Box::new(error));
+    }
+    let what = "the condition of a grant, or the query of a view, fails on a row that it reads";
+    let told = QueryError::request(what).state(error.sql_state());
+    let told = told
+        .hint("an admin who reads the same is told the row's values; TRY_CAST gives NULL where CAST fails");
+    DataFusionError::External(Box::new(told))
 }
 
 impl DisplayAs for BarrierExec {
@@ -312,8 +454,9 @@ impl ExecutionPlan for BarrierExec {
         self.input.properties()
     }
 
+    /// A sort is carried below whatever says so, with what it sorts by: as far as a sort or a filter of the view's own.
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
+        vec![self.keeps_order]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -335,11 +478,16 @@ impl ExecutionPlan for BarrierExec {
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(children.swap_remove(0))))
+        Ok(Arc::new(Self { input: children.swap_remove(0), ..*self }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
+        let rows = self.input.execute(partition, context)?;
+        if !self.hushes {
+            return Ok(rows);
+        }
+        let schema = rows.schema();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.map_err(hushed))))
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {

@@ -71,7 +71,7 @@ mod unkeyed;
 mod window;
 mod workers;
 
-pub(crate) use barrier::raised;
+pub(crate) use barrier::{hushed, raised};
 pub(crate) use fill::exec::MAX_FILLED_ROWS;
 pub(crate) use sample::exec::SampleByExec;
 
@@ -93,6 +93,7 @@ use crate::rules::no_row::NoRow;
 use crate::rules::null_keys::NullKeys;
 use crate::rules::one_row::OneRow;
 use crate::rules::rows::Rows;
+use crate::rules::spread::SpreadConstants;
 use crate::rules::texts::TextsOfCasts;
 use crate::rules::volatile::Volatile;
 use crate::rules::window_keys::WindowKeys;
@@ -208,6 +209,7 @@ fn with_our_rules(
     rules.push(Arc::new(late::rule::ReadLate));
     rules.push(Arc::new(ordered_once::OrderedOnce));
     rules.push(Arc::new(Decoded));
+    rules.push(Arc::new(SpreadConstants));
     // It takes a join away of whose columns only a LATERAL query reads some, which it does not look into.
     let place_of = |name: &str| rules.iter().position(|rule| rule.name() == name);
     let joins = place_of(EliminateJoin::new().name());

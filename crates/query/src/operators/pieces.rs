@@ -2,7 +2,7 @@
 
 use super::expr::{InPlace, in_place};
 use super::rules::NodeRule;
-use crate::functions::growth::{FREE_BYTES, PIECE_BYTES, growth_of, in_pieces};
+use crate::functions::growth::{BROADCAST_BYTES, FREE_BYTES, PIECE_BYTES, growth_of, in_pieces};
 use crate::operators::below::batch_of;
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::compute::concat;
@@ -26,9 +26,6 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-
-/// Bytes of constants in a row from which on rows go out in pieces.
-const BROADCAST_BYTES: u64 = PIECE_BYTES / 8_192;
 
 /// Must run after all rules that look for projections and filters.
 pub(super) const IN_PIECES: NodeRule = NodeRule::up("in_pieces", |plan| {

@@ -1,7 +1,7 @@
 //! From logical plans, in which nothing claims more than is declared, to physical ones with our operators.
 
 use super::asof::node::AsOfJoin;
-use super::barrier::{Barrier, BarrierExec};
+use super::barrier::Barrier;
 use super::claims::declared;
 use super::fill::exec::{FillColumn, FillExec};
 use super::fill::node::{Fill, FillWith};
@@ -115,8 +115,8 @@ impl Lowering<'_> {
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let node = node.as_any();
         let input = |index: usize| Arc::clone(&inputs[index]);
-        Ok(Some(if node.is::<Barrier>() {
-            Arc::new(BarrierExec::new(input(0)))
+        Ok(Some(if let Some(barrier) = node.downcast_ref::<Barrier>() {
+            Arc::new(barrier.lowered(input(0)))
         } else if let Some(sample) = node.downcast_ref::<SampleBy>() {
             Arc::new(self.sample(sample, input(0))?)
         } else if let Some(bars) = node.downcast_ref::<Bars>() {

@@ -83,7 +83,8 @@ impl Allowed {
                     "a statement that names a file of the server is not run for a client",
                 );
                 return Err(error.state(SqlState::NotSupported).hint(
-                    "send rows over the wire (COPY … FROM STDIN, /imp), or allow a directory: files = '/srv/exchange'",
+                    "send rows over the wire (COPY … FROM STDIN, /imp), or allow a directory, files = '/srv/exchange', in which \
+                     admins name files where there are users",
                 ));
             }
         };

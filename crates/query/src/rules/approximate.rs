@@ -51,6 +51,14 @@ pub(super) fn common_type(values: &[Expr], schema: &DFSchema) -> Result<Option<D
     Ok(type_union_resolution(&types))
 }
 
+/// The type that holds all values of these types, as UNION has it; `None` where there is none.
+pub(crate) fn common_of(types: &[DataType]) -> Option<DataType> {
+    match are_mixed(types.iter().map(Kind::of_type)) {
+        true => Some(DataType::Float64),
+        false => type_union_resolution(types),
+    }
+}
+
 /// What a value is beside others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {

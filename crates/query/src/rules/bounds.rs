@@ -4,10 +4,12 @@
 //! lets a frame that begins past the end of the type begin at the first row. A frame over integers is therefore one over
 //! decimals, in which such sums fit, and a number of rows is no more than there can be. Times have intervals as bounds,
 //! whose sums are checked; a number is one of days over a DATE, where DataFusion takes months, and refused over a
-//! TIMESTAMP. Over keys that have an order and no distances that it knows (TIME, differences of times, UUID) it
-//! takes no RANGE: one that ends at the current row and at no offset from it is one of GROUPS.
+//! TIMESTAMP. A number with more digits after the point than a key has reaches as far as one that is cut: 0.5 as far as
+//! 0 over integers. DataFusion rounds it. Over keys that have an order and no distances that it knows (TIME, differences
+//! of times, UUID) it takes no RANGE: one that ends at the current row and at no offset from it is one of GROUPS.
 
 use crate::named::change_named;
+use crate::texts::without_exponent;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -19,6 +21,7 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
+use std::borrow::Cow;
 
 /// Most rows that a frame is asked to reach: more than a partition has.
 const ROWS_MAX: u64 = i64::MAX.cast_unsigned();
@@ -71,6 +74,7 @@ fn widened(expr: Expr, is_wide: bool, schema: &DFSchema) -> Result<Transformed<E
     let is_range = window_frame.units == WindowFrameUnits::Range;
     let changed = match order_by.as_slice() {
         [key] if is_range && count_days(window_frame, &key.expr, schema)? => true,
+        [key] if is_range && cut_fractions(window_frame, &key.expr, schema)? => true,
         [key, ..] if is_range => count_groups(window_frame, &key.expr, schema)?,
         [] if is_range => false,
         _ => limit_rows(window_frame),
@@ -84,6 +88,15 @@ fn widened(expr: Expr, is_wide: bool, schema: &DFSchema) -> Result<Transformed<E
     Ok(if changed || is_wide { Transformed::yes(call) } else { Transformed::no(call) })
 }
 
+/// A bound as the text has it.
+fn written(bound: &mut WindowFrameBound) -> Option<&mut String> {
+    match bound {
+        WindowFrameBound::Preceding(ScalarValue::Utf8(Some(text)))
+        | WindowFrameBound::Following(ScalarValue::Utf8(Some(text))) => Some(text),
+        _ => None,
+    }
+}
+
 /// Bounds that are numbers as days, over dates.
 fn count_days(frame: &mut WindowFrame, key: &Expr, schema: &DFSchema) -> Result<bool> {
     let data_type = key.get_type(schema)?;
@@ -93,11 +106,7 @@ fn count_days(frame: &mut WindowFrame, key: &Expr, schema: &DFSchema) -> Result<
     }
     let mut changed = false;
     for bound in [&mut frame.start_bound, &mut frame.end_bound] {
-        let (WindowFrameBound::Preceding(ScalarValue::Utf8(Some(text)))
-        | WindowFrameBound::Following(ScalarValue::Utf8(Some(text)))) = bound
-        else {
-            continue;
-        };
+        let Some(text) = written(bound) else { continue };
         if text.trim().parse::<f64>().is_err() {
             continue;
         }
@@ -109,6 +118,30 @@ fn count_days(frame: &mut WindowFrame, key: &Expr, schema: &DFSchema) -> Result<
         }
         *text = format!("{} days", text.trim());
         changed = true;
+    }
+    Ok(changed)
+}
+
+/// Bounds that are numbers with as many digits after the point as the key has: no two keys lie between that and the number.
+fn cut_fractions(frame: &mut WindowFrame, key: &Expr, schema: &DFSchema) -> Result<bool> {
+    let places = match key.get_type(schema)? {
+        DataType::Decimal128(_, scale) => usize::try_from(scale).unwrap_or(0),
+        of if of.is_integer() => 0,
+        _ => return Ok(false),
+    };
+    let mut changed = false;
+    for bound in [&mut frame.start_bound, &mut frame.end_bound] {
+        let Some(text) = written(bound) else { continue };
+        let plain = without_exponent(text.trim()).map_or_else(|| text.trim().to_string(), Cow::into_owned);
+        if let Some((whole, fraction)) = plain.split_once('.')
+            && fraction.len() > places
+            && whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit())
+        {
+            let whole = if whole.is_empty() { "0" } else { whole };
+            let point = if places == 0 { "" } else { "." };
+            *text = format!("{whole}{point}{}", &fraction[..places]);
+            changed = true;
+        }
     }
     Ok(changed)
 }

@@ -10,12 +10,14 @@ use crate::rules::literals::is_comparison;
 use arrow_cast::parse::Parser;
 use datafusion::arrow::datatypes::{DataType, Date32Type, TimeUnit};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
+use datafusion::common::{Column, DFSchema, Diagnostic, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{InList, InSubquery, SetComparison};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast, cast, lit, when,
+    Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlanBuilder, Operator, Subquery, TryCast,
+    cast, lit, try_cast, when,
 };
+use std::sync::Arc;
 
 /// See the file's header.
 ///
@@ -102,48 +104,137 @@ const DAYS_MAX: i32 = 106_751;
 ///
 /// # Errors
 /// None of its own.
-pub(crate) fn compared(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+pub(crate) fn compared(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32));
     let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(..)));
-    let mut sides: Vec<&mut Expr> = match &mut expr {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
-            vec![&mut **left, &mut **right]
-        }
-        Expr::Between(Between { expr, low, high, .. }) => {
-            vec![&mut **expr, &mut **low, &mut **high]
-        }
-        Expr::InList(InList { expr, list, .. }) => {
-            std::iter::once(&mut **expr).chain(list.iter_mut()).collect()
-        }
-        _ => return Ok(Transformed::no(expr)),
+    let mixed = |one: &Expr, other: &Expr| is_time(one) && is_date(other) || is_date(one) && is_time(other);
+    let compare = |left: &Expr, op: Operator, right: &Expr| match is_date(right) {
+        true => comparison(left, op, right),
+        false => comparison(right, op.swap().unwrap_or(op), left),
     };
-    if !sides.iter().any(|side| is_time(side)) {
-        return Ok(Transformed::no(expr));
-    }
-    let mut changed = false;
-    for date in sides.iter_mut().filter(|side| is_date(side)) {
-        if let Some(held) = held(date)? {
-            (**date, changed) = (held, true);
+    // What a comparison is once its sides agree, also where nothing is to be done.
+    let agreed = |left: &Expr, op: Operator, right: &Expr| -> Result<Expr> {
+        let made = if mixed(left, right) { compare(left, op, right)? } else { None };
+        let plain = || Expr::BinaryExpr(BinaryExpr::new(Box::new(left.clone()), op, Box::new(right.clone())));
+        Ok(made.unwrap_or_else(plain))
+    };
+    let negate = |expr: Expr, negated: bool| if negated { Expr::Not(Box::new(expr)) } else { expr };
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { ref left, op, ref right })
+            if is_comparison(op) && mixed(left, right) =>
+        {
+            compare(left, op, right)?.map_or_else(|| Transformed::no(expr.clone()), Transformed::yes)
         }
-    }
-    Ok(if changed { Transformed::yes(expr) } else { Transformed::no(expr) })
+        Expr::Between(Between { expr: of, negated, low, high })
+            if !of.is_volatile() && (mixed(&of, &low) || mixed(&of, &high)) =>
+        {
+            let above = agreed(&of, Operator::GtEq, &low)?;
+            Transformed::yes(negate(above.and(agreed(&of, Operator::LtEq, &high)?), negated))
+        }
+        Expr::InList(InList { expr: of, list, negated })
+            if !of.is_volatile() && list.iter().any(|item| mixed(&of, item) && !is_within(item)) =>
+        {
+            let (others, list): (Vec<Expr>, Vec<Expr>) =
+                list.into_iter().partition(|item| mixed(&of, item) && !is_within(item));
+            let first = (!list.is_empty()).then(|| of.as_ref().clone().in_list(list, false));
+            let others = others.iter().map(|item| agreed(&of, Operator::Eq, item));
+            let each = first.map(Ok).into_iter().chain(others).collect::<Result<Vec<Expr>>>()?;
+            let any = each.into_iter().reduce(Expr::or).unwrap_or_else(|| lit(false));
+            Transformed::yes(negate(any, negated))
+        }
+        Expr::Case(Case { expr: Some(of), when_then_expr, else_expr })
+            if !of.is_volatile() && when_then_expr.iter().any(|(when, _)| mixed(&of, when)) =>
+        {
+            let each = when_then_expr.into_iter();
+            let each = each.map(|(when, then)| Ok((Box::new(agreed(&of, Operator::Eq, &when)?), then)));
+            Transformed::yes(Expr::Case(Case::new(None, each.collect::<Result<_>>()?, else_expr)))
+        }
+        Expr::InSubquery(of) if is_time(&of.expr) && gives_dates(&of.subquery) => {
+            Transformed::yes(Expr::InSubquery(InSubquery { subquery: those_within(of.subquery)?, ..of }))
+        }
+        Expr::SetComparison(of) if is_time(&of.expr) && gives_dates(&of.subquery) => {
+            Transformed::yes(Expr::SetComparison(SetComparison { subquery: as_instants(of.subquery)?, ..of }))
+        }
+        other => Transformed::no(other),
+    })
 }
 
-/// A DATE as an instant: the first or the last there is in the place of one that is none; `None` where it is one already.
-fn held(date: &Expr) -> Result<Option<Expr>> {
+/// An instant compared with a DATE, on its right; `None` where the two can be compared as instants.
+fn comparison(time: &Expr, op: Operator, date: &Expr) -> Result<Option<Expr>> {
     let day = |days: i32| lit(ScalarValue::Date32(Some(days)));
     let instant = |ns: i64| lit(ScalarValue::TimestampNanosecond(Some(ns), None));
+    let time = || time.clone();
+    // True or false of every instant, and NULL of none.
+    let always =
+        |is_so: bool| if is_so { time().lt_eq(instant(i64::MAX)) } else { time().gt(instant(i64::MAX)) };
+    let beyond = |is_after: bool| match op {
+        Operator::IsDistinctFrom => lit(true),
+        Operator::IsNotDistinctFrom => lit(false),
+        Operator::Lt | Operator::LtEq => always(is_after),
+        Operator::Gt | Operator::GtEq => always(!is_after),
+        Operator::NotEq => always(true),
+        _ => always(false),
+    };
     if let Some(days) = days_of(date) {
-        let end = if days > 0 { i64::MAX } else { i64::MIN };
-        return Ok((days.abs() > DAYS_MAX).then(|| instant(end)));
+        return Ok((days.abs() > DAYS_MAX).then(|| beyond(days > 0)));
     }
-    if date.column_refs().is_empty() || date.is_volatile() {
+    if date.is_volatile() {
         return Ok(None);
     }
+    let within = date.clone().between(day(-DAYS_MAX), day(DAYS_MAX));
+    let same = || Ok::<_, DataFusionError>(time().eq(held(date)?));
+    Ok(Some(match op {
+        // As a key of a join first.
+        Operator::Eq => same()?.and(within.or(time().is_null()).or(date.clone().is_null())),
+        Operator::NotEq => {
+            Expr::Not(Box::new(same()?.and(within.or(time().is_null()).or(date.clone().is_null()))))
+        }
+        op => {
+            let at = try_cast(date.clone(), DataType::Timestamp(TimeUnit::Nanosecond, None));
+            let compared = Expr::BinaryExpr(BinaryExpr::new(Box::new(time()), op, Box::new(at)));
+            when(date.clone().gt(day(DAYS_MAX)), beyond(true))
+                .when(date.clone().lt(day(-DAYS_MAX)), beyond(false))
+                .otherwise(compared)?
+        }
+    }))
+}
+
+/// Whether a DATE is written in the text, and its midnight is an instant.
+fn is_within(date: &Expr) -> bool {
+    days_of(date).is_some_and(|days| days.abs() <= DAYS_MAX)
+}
+
+/// A DATE as an instant: the first or the last there is in the place of one that is none.
+fn held(date: &Expr) -> Result<Expr> {
+    let day = |days: i32| lit(ScalarValue::Date32(Some(days)));
+    let instant = |ns: i64| lit(ScalarValue::TimestampNanosecond(Some(ns), None));
+    // What is worked out beforehand is so without its condition.
     when(date.clone().gt(day(DAYS_MAX)), instant(i64::MAX))
         .when(date.clone().lt(day(-DAYS_MAX)), instant(i64::MIN))
-        .otherwise(cast(date.clone(), DataType::Timestamp(TimeUnit::Nanosecond, None)))
-        .map(Some)
+        .otherwise(try_cast(date.clone(), DataType::Timestamp(TimeUnit::Nanosecond, None)))
+}
+
+fn gives_dates(query: &Subquery) -> bool {
+    query.subquery.schema().fields().first().is_some_and(|field| *field.data_type() == DataType::Date32)
+}
+
+/// A sub-query without the DATEs that no instant is equal to.
+fn those_within(query: Subquery) -> Result<Subquery> {
+    let Some((qualifier, field)) = query.subquery.schema().iter().next() else { return Ok(query) };
+    let date = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+    let day = |days: i32| lit(ScalarValue::Date32(Some(days)));
+    let within = date.clone().between(day(-DAYS_MAX), day(DAYS_MAX)).or(date.is_null());
+    let plan = LogicalPlanBuilder::from(Arc::clone(&query.subquery)).filter(within)?.build()?;
+    as_instants(Subquery { subquery: Arc::new(plan), ..query })
+}
+
+/// A sub-query whose DATEs are instants ([`held`]).
+fn as_instants(query: Subquery) -> Result<Subquery> {
+    let Some((qualifier, field)) = query.subquery.schema().iter().next() else { return Ok(query) };
+    let date = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+    let held = held(&date)?.alias(field.name());
+    let plan = LogicalPlanBuilder::from(Arc::clone(&query.subquery)).project([held])?.build()?;
+    Ok(Subquery { subquery: Arc::new(plan), ..query })
 }
 
 /// Days since 1970-01-01 of a DATE that the text says.

@@ -8,6 +8,7 @@ use super::{
     approximate, dates, lengths, lists, literals, long_lists, neighbours, nulls, patterns, recursion, texts,
     unsigned, values,
 };
+use crate::functions::growth;
 use crate::named::{change_named, has};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
@@ -25,7 +26,7 @@ type Rule = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 /// The rules, in this order: numbers in the text are read before they are looked at as values, and a CASE has its type
 /// before what holds it is looked at.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     long_lists::read,
     literals::read,
     texts::cast_in_words,
@@ -40,6 +41,7 @@ const RULES: [Rule; 14] = [
     nulls::typed,
     neighbours::defaulted,
     values::of_one_type,
+    |expr, _| Ok(growth::claimed(expr)),
 ];
 
 /// See the file's header.

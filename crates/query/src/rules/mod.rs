@@ -29,6 +29,7 @@ pub(crate) mod patterns;
 pub(crate) mod recursion;
 pub(crate) mod rows;
 pub(crate) mod slices;
+pub(crate) mod spread;
 pub(crate) mod texts;
 pub(crate) mod unsigned;
 pub(crate) mod values;

@@ -53,7 +53,7 @@ impl TypePlanner for OtherTypes {
             sqlparser::ast::DataType::Uuid => DataType::FixedSizeBinary(UUID_BYTES),
             other => match other.to_string().trim_matches('"').to_ascii_lowercase().as_str() {
                 "oid" | "uinteger" => DataType::UInt32,
-                "name" | "bpchar" => DataType::Utf8,
+                "name" | "bpchar" | "ipv4" => DataType::Utf8,
                 "symbol" => DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8)),
                 "hugeint" | "uhugeint" => DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
                 "ubigint" => DataType::UInt64,
@@ -61,7 +61,7 @@ impl TypePlanner for OtherTypes {
                 "utinyint" => DataType::UInt8,
                 "long" => DataType::Int64,
                 "short" => DataType::Int16,
-                "int1" => DataType::Int8,
+                "int1" | "byte" => DataType::Int8,
                 "logical" => DataType::Boolean,
                 "blob" => DataType::Binary,
                 "datetime" | "timestamp_s" | "timestamp_ms" | "timestamp_us" | "timestamp_ns" => {

@@ -4,10 +4,12 @@ mod array;
 mod cell;
 mod exponent;
 pub(crate) mod interval;
+mod shown;
 
 pub use array::array_elements;
 pub use cell::{Cells, TimeStyle};
 pub use exponent::without_exponent;
+pub use shown::without_passwords;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Time64NanosecondType;
@@ -23,8 +25,8 @@ use tickstone_wire::{parse_hex, parse_iso};
 /// Bytes of a UUID, whose type in plans is FixedSizeBinary of so many.
 pub(crate) const UUID_BYTES: i32 = 16;
 
-/// Nanoseconds since the epoch of an ISO 8601 time, date, month (`2024-08`) or year (`2024`); `infinity` and `-infinity`
-/// are the last and the first instant that there is.
+/// Nanoseconds since the epoch of an ISO 8601 time, hour (`2024-08-08T10`), date, month (`2024-08`) or year (`2024`);
+/// `infinity` and `-infinity` are the last and the first instant that there is.
 pub(crate) fn parse_instant(text: &str) -> Option<i64> {
     let text = text.trim();
     match text.to_ascii_lowercase().as_str() {
@@ -35,6 +37,7 @@ pub(crate) fn parse_instant(text: &str) -> Option<i64> {
     let completed = match text.len() {
         4 => format!("{text}-01-01"),
         7 => format!("{text}-01"),
+        13 if text.as_bytes()[10] == b'T' => format!("{text}:00"),
         _ => return parse_iso(text.as_bytes()),
     };
     parse_iso(completed.as_bytes())

@@ -1,7 +1,7 @@
 //! Messages as DataFusion writes them, and as users read them.
 
 use super::{our_types, reworded};
-use crate::error::SqlState;
+use crate::error::{QueryError, SqlState};
 
 fn check(message: &str, wanted: &str) {
     assert_eq!(reworded(message).to_string(), wanted, "{message}");
@@ -21,7 +21,15 @@ fn functions_of_other_systems_are_answered_with_ours() {
         "Invalid function 'lag'.\nDid you mean 'log'?",
         "lag works over a window\nhint: write lag(…) OVER (PARTITION BY symbol ORDER BY ts)",
     );
+    let past = "the texts or lists of a batch of rows hold more than 2 GiB\nhint: make each shorter, or take fewer rows: \
+                LIMIT in a sub-query";
+    check("byte array offset overflow: output size exceeds 2147483647 bytes", past);
+    assert_eq!(QueryError::of_defect("offset overflow", None).to_string(), past);
     check("table function 'nope' not found", "table function 'nope' does not exist");
+    check(
+        "table function 'query_activity' not found",
+        "table function 'query_activity' does not exist\nhint: write SHOW QUERIES, or SELECT … FROM queries()",
+    );
 }
 
 #[test]

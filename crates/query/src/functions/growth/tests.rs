@@ -2,7 +2,8 @@ use super::{GROWING, PIECE_BYTES};
 use crate::error::ErrorKind;
 use crate::{Database, DatabaseOptions, Outcome};
 use datafusion::arrow::array::AsArray;
-use datafusion::arrow::datatypes::Int64Type;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::execution::SessionStateDefaults;
 use futures::TryStreamExt;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ fn database(threads: usize) -> Database {
 }
 
 /// Each makes gigabytes of a few bytes.
-const TOO_LARGE: [&str; 27] = [
+const TOO_LARGE: [&str; 29] = [
     "repeat('x', 2000000000)",
     "length(repeat('x', 2000000000))",
     "repeat('xy', a + 200000000)",
@@ -51,6 +52,8 @@ const TOO_LARGE: [&str; 27] = [
     "string_split(repeat('a', 30000000), '')",
     "regexp_extract_all(repeat('a', 30000000), 'a')",
     "concat(repeat('x', 20000000), repeat('y', 20000000))",
+    "len([repeat('x', 20000000), repeat('y', 20000000)])",
+    "[repeat('x', a + 20000000), repeat('y', 20000000)]",
     "repeat('x', 20000000) || repeat('y', 20000000)",
     "repeat('a', 9000000) || repeat('b', 9000000) || repeat('c', 9000000) || repeat('d', 9000000)",
     "repeat(s, 4000000 + a) || repeat('y', 30000000)",
@@ -166,6 +169,40 @@ fn what_fits_is_what_it_was() {
     ] {
         assert_eq!(text(call).as_deref(), wanted, "{call}");
     }
+}
+
+/// Copies of a long constant are claimed wherever an expression makes them.
+#[test]
+fn copies_of_constants_are_claimed() {
+    let database = database(2);
+    let case = "CASE WHEN a > 1 THEN repeat('x', 1000000) ELSE s END";
+    for sql in [
+        format!("SELECT max({case}) FROM n"),
+        format!("SELECT count(DISTINCT {case}) FROM n WHERE a < 5000"),
+        format!("SELECT {case} AS k, count(*) FROM n GROUP BY k"),
+        format!("SELECT a FROM n ORDER BY {case}, a LIMIT 1"),
+        format!("SELECT max(l) FROM (SELECT lag({case}) OVER (ORDER BY a) AS l FROM n)"),
+        "SELECT count(*) FROM n JOIN n AS b ON CASE WHEN n.a > 1 THEN repeat('x', 1000000) ELSE n.s END = b.s".to_string(),
+        "SELECT string_agg(repeat('x', 1000000), '') FROM n".to_string(),
+        "SELECT max(coalesce(nullif(s, 'ab'), repeat('x', 1000000))) FROM n".to_string(),
+    ] {
+        refused(&database, &sql);
+    }
+    let query = |sql: &str| database.runtime().block_on(database.session().query(sql)).unwrap();
+    for (sql, wanted) in [
+        (format!("SELECT length(max({case})) FROM n WHERE a < 9"), 1_000_000),
+        (format!("SELECT count(*) FROM n WHERE length({case}) > 9"), 9_999),
+        ("SELECT length(string_agg(repeat('x', 100000), '-')) FROM n WHERE a < 9".to_string(), 800_007),
+    ] {
+        let batches = query(&sql);
+        assert_eq!(
+            cast(batches[0].column(0), &DataType::Int64).unwrap().as_primitive::<Int64Type>().value(0),
+            wanted,
+            "{sql}"
+        );
+    }
+    let batches = query("SELECT max(CASE WHEN a > 1 THEN 'xyz' ELSE s END) FROM n");
+    assert_eq!(batches[0].column(0).as_string::<i32>().value(0), "xyz");
 }
 
 /// `||` is a function within, and named as the operator.

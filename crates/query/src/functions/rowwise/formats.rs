@@ -5,17 +5,18 @@ use super::patterns::{self, Part};
 use super::percent::Percent;
 use super::times::{INSTANT, is_time, outside};
 use super::{Rowwise, is_text, valid_rows};
-use chrono::DateTime;
+use chrono::{DateTime, NaiveDateTime};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Date32Array, StringBuilder, TimestampNanosecondArray,
 };
-use datafusion::arrow::datatypes::{DataType, Time64NanosecondType, TimeUnit, TimestampNanosecondType};
+use datafusion::arrow::datatypes::{
+    DataType, Date32Type, Time64NanosecondType, TimeUnit, TimestampNanosecondType,
+};
+use datafusion::arrow::temporal_conversions::date32_to_datetime;
 use datafusion::common::{exec_datafusion_err, exec_err};
 use datafusion::error::Result;
 use std::sync::Arc;
 
-const SECOND: i64 = 1_000_000_000;
-const DAY: i64 = 86_400 * SECOND;
 const TIME: DataType = DataType::Time64(TimeUnit::Nanosecond);
 
 pub(super) const ALL: &[Rowwise] = &[
@@ -24,8 +25,8 @@ pub(super) const ALL: &[Rowwise] = &[
         usage: "strftime(ts, format)",
         about: "an instant as a text of a format: strftime(ts, '%Y-%m-%d %H:%M:%S.%f')",
         takes: |types| match types {
-            [of, format] if is_time(of) && is_text(format) => Some(vec![INSTANT, DataType::Utf8]),
-            [format, of] if is_text(format) && is_time(of) => Some(vec![DataType::Utf8, INSTANT]),
+            [of, format] if is_time(of) && is_text(format) => Some(vec![as_written(of), DataType::Utf8]),
+            [format, of] if is_text(format) && is_time(of) => Some(vec![DataType::Utf8, as_written(of)]),
             _ => None,
         },
         gives: |_| DataType::Utf8,
@@ -41,7 +42,7 @@ pub(super) const ALL: &[Rowwise] = &[
         about: "the instant that a text of a format names; what the format lacks is that of 1900-01-01T00:00",
         takes: two_texts,
         gives: |_| INSTANT,
-        value: |args| Ok(Arc::new(TimestampNanosecondArray::from(read_rows(&Format::percent_read, args)?))),
+        value: |args| instants(read_rows(&Format::percent_read, args)?),
     },
     Rowwise {
         name: "try_strptime",
@@ -54,7 +55,7 @@ pub(super) const ALL: &[Rowwise] = &[
             let mut known = Known::default();
             let mut one = |row: usize| {
                 let format = known.of(&Format::percent_read, formats.value(row))?;
-                Ok(format.read(texts.value(row)).ok())
+                Ok(format.read(texts.value(row)).and_then(nanos).ok())
             };
             let instants = valid_rows(args).map(|row| row.map_or(Ok(None), &mut one));
             Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
@@ -66,7 +67,7 @@ pub(super) const ALL: &[Rowwise] = &[
         about: "an instant, a date or a time of day as a text of PostgreSQL's patterns: to_char(ts, 'YYYY-MM-DD HH24:MI:SS.MS')",
         takes: |types| match types {
             [of, format] if (is_time(of) || of.is_null()) && is_text(format) => {
-                Some(vec![INSTANT, DataType::Utf8])
+                Some(vec![as_written(of), DataType::Utf8])
             }
             [DataType::Time64(_) | DataType::Time32(_), format] if is_text(format) => {
                 Some(vec![TIME, DataType::Utf8])
@@ -85,7 +86,7 @@ pub(super) const ALL: &[Rowwise] = &[
         value: |args| {
             let days = read_rows(&|format| Format::of("to_date", format), args)?
                 .into_iter()
-                .map(|ns| ns.and_then(|ns| i32::try_from(ns.div_euclid(DAY)).ok()));
+                .map(|time| time.map(|time| Date32Type::from_naive_date(time.date())));
             Ok(Arc::new(days.collect::<Date32Array>()))
         },
     },
@@ -95,12 +96,7 @@ pub(super) const ALL: &[Rowwise] = &[
         about: "the instant that a text of PostgreSQL's patterns names: to_timestamp('2024-08-08 09:30', 'YYYY-MM-DD HH24:MI')",
         takes: texts,
         gives: |_| INSTANT,
-        value: |args| {
-            Ok(Arc::new(TimestampNanosecondArray::from(read_rows(
-                &|format| Format::of("to_timestamp", format),
-                args,
-            )?)))
-        },
+        value: |args| instants(read_rows(&|format| Format::of("to_timestamp", format), args)?),
     },
 ];
 
@@ -116,14 +112,27 @@ fn two_texts(types: &[DataType]) -> Option<Vec<DataType>> {
     texts(types).filter(|types| types.len() == 2)
 }
 
+/// The type in which a time is written: a DATE as one, since no instant may be of it.
+fn as_written(of: &DataType) -> DataType {
+    match of {
+        DataType::Date32 | DataType::Date64 => DataType::Date32,
+        _ => INSTANT,
+    }
+}
+
 /// How a format is read.
 type Reading<'a> = &'a dyn Fn(&str) -> Result<Format>;
 
-/// The texts of instants, or times of day.
+/// The texts of instants, dates or times of day.
 fn write_rows(reading: Reading<'_>, times: &ArrayRef, formats: &ArrayRef) -> Result<ArrayRef> {
-    let ns = |row: usize| match times.as_primitive_opt::<Time64NanosecondType>() {
-        Some(times) => times.value(row),
-        None => times.as_primitive::<TimestampNanosecondType>().value(row),
+    let of_nanos = |ns: i64| DateTime::from_timestamp_nanos(ns).naive_utc();
+    let time = |row: usize| match times.data_type() {
+        DataType::Date32 => {
+            let days = times.as_primitive::<Date32Type>().value(row);
+            date32_to_datetime(days).ok_or_else(|| exec_datafusion_err!("a DATE of {days} days is none"))
+        }
+        DataType::Time64(_) => Ok(of_nanos(times.as_primitive::<Time64NanosecondType>().value(row))),
+        _ => Ok(of_nanos(times.as_primitive::<TimestampNanosecondType>().value(row))),
     };
     let texts = formats.as_string::<i32>();
     let mut made = StringBuilder::with_capacity(texts.len(), texts.len() * 20);
@@ -134,14 +143,14 @@ fn write_rows(reading: Reading<'_>, times: &ArrayRef, formats: &ArrayRef) -> Res
             continue;
         };
         text.clear();
-        known.of(reading, texts.value(row))?.write(ns(row), &mut text)?;
+        known.of(reading, texts.value(row))?.write(time(row)?, &mut text)?;
         made.append_value(&text);
     }
     Ok(Arc::new(made.finish()))
 }
 
-/// The instants that texts name by the first of their formats that they are of.
-fn read_rows(reading: Reading<'_>, args: &[ArrayRef]) -> Result<Vec<Option<i64>>> {
+/// The times that texts name by the first of their formats that they are of.
+fn read_rows(reading: Reading<'_>, args: &[ArrayRef]) -> Result<Vec<Option<NaiveDateTime>>> {
     let [texts, formats @ ..] = args else { return Ok(Vec::new()) };
     let mut known: Vec<Known> = formats.iter().map(|_| Known::default()).collect();
     let mut one = |row: usize| {
@@ -156,6 +165,17 @@ fn read_rows(reading: Reading<'_>, args: &[ArrayRef]) -> Result<Vec<Option<i64>>
         last
     };
     valid_rows(args).map(|row| row.map(&mut one).transpose()).collect()
+}
+
+fn instants(times: Vec<Option<NaiveDateTime>>) -> Result<ArrayRef> {
+    let instants = times.into_iter().map(|time| time.map(nanos).transpose());
+    Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
+}
+
+/// # Errors
+/// Where a time is outside the years 1677 to 2262.
+fn nanos(time: NaiveDateTime) -> Result<i64> {
+    time.and_utc().timestamp_nanos_opt().ok_or_else(outside)
 }
 
 /// A format that has been read.
@@ -196,24 +216,20 @@ impl Format {
         }
     }
 
-    fn write(&self, ns: i64, text: &mut String) -> Result<()> {
+    fn write(&self, time: NaiveDateTime, text: &mut String) -> Result<()> {
         match self {
             Self::Patterns(_, parts) => {
-                patterns::write(parts, DateTime::from_timestamp_nanos(ns).naive_utc(), text);
+                patterns::write(parts, time, text);
                 Ok(())
             }
-            Self::Percent(of) => of.write(ns, text),
+            Self::Percent(of) => of.write(time, text),
         }
     }
 
-    fn read(&self, text: &str) -> Result<i64> {
+    fn read(&self, text: &str) -> Result<NaiveDateTime> {
         match self {
-            Self::Patterns(format, parts) => {
-                let time = patterns::read(parts, text).map_err(|what| {
-                    exec_datafusion_err!("'{text}' is not of the format '{format}': {what}")
-                })?;
-                time.and_utc().timestamp_nanos_opt().ok_or_else(outside)
-            }
+            Self::Patterns(format, parts) => patterns::read(parts, text)
+                .map_err(|what| exec_datafusion_err!("'{text}' is not of the format '{format}': {what}")),
             Self::Percent(of) => of.read(text),
         }
     }

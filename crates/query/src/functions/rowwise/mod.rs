@@ -2,11 +2,11 @@
 //!
 //! | file | functions |
 //! |---|---|
-//! | [`numbers`] | `sign`, `isinf`, `isfinite`, `bit_count`, `log`, `__times` (a number by an INTERVAL) |
+//! | [`numbers`] | `sign`, `isinf`, `isfinite`, `bit_count`, `log`, `width_bucket`, `__times` (a number by an INTERVAL) |
 //! | [`any`] | `typeof`, `len` |
 //! | [`lists`] | `array_sum`, `array_avg` |
 //! | [`texts`] | `regexp_extract`, `regexp_extract_all`, `regexp_split_to_array`, `string_split` |
-//! | [`times`] | `date_diff`, `date_sub`, `make_timestamp`, `epoch_ms`, `epoch_us`, `epoch_ns`, `to_utc`, `__trunc_long` |
+//! | [`times`] | `date_diff`, `date_sub`, `make_timestamp`, `make_time`, `epoch_ms`, `epoch_us`, `epoch_ns`, `to_utc`, `__trunc_long` |
 //! | [`formats`] | `strftime`, `strptime`, `try_strptime`, `to_char`, and `to_date` and `to_timestamp` with a format |
 //! | [`printf`] | `printf`, `format` |
 //! | [`json`] | `json_extract`, `json_extract_string`, `json_array_length`, `json_keys`, `json_type`, `json_valid`, `json_exists` |

@@ -7,7 +7,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::datatypes::{
     DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
 };
-use datafusion::common::exec_datafusion_err;
+use datafusion::common::{exec_datafusion_err, exec_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF};
 use std::sync::Arc;
@@ -86,6 +86,32 @@ pub(super) const ALL: &[Rowwise] = &[
         },
     },
     Rowwise {
+        name: "width_bucket",
+        usage: "width_bucket(x, low, high, count)",
+        about: "which of so many buckets of equal width between two bounds a number falls into: 0 below, count + 1 from high on; high may be the lower bound",
+        takes: |types| match types {
+            [bounds @ .., count] if bounds.len() == 3 && (count.is_integer() || count.is_null()) => {
+                let takes = bounds.iter().map(|of| Some(one_number(std::slice::from_ref(of))?[0].clone()));
+                takes.chain([Some(DataType::Int64)]).collect()
+            }
+            _ => None,
+        },
+        gives: |_| DataType::Int64,
+        value: |args| {
+            let number = |at: usize, row: usize| args[at].as_primitive::<Float64Type>().value(row);
+            let of = |row| {
+                width_bucket(
+                    number(0, row),
+                    number(1, row),
+                    number(2, row),
+                    args[3].as_primitive::<Int64Type>().value(row),
+                )
+            };
+            let buckets = valid_rows(args).map(|row| row.map(of).transpose());
+            Ok(Arc::new(buckets.collect::<Result<Int64Array>>()?))
+        },
+    },
+    Rowwise {
         name: TIMES,
         usage: "__times(interval, n)",
         about: "an INTERVAL as often as a number says",
@@ -112,6 +138,23 @@ const TIMES: &str = "__times";
 pub(crate) fn times(interval: Expr, number: Expr) -> Expr {
     let of = ALL.iter().find(|of| of.name == TIMES).expect("it is in the table");
     ScalarUDF::from(super::Function::new(of)).call(vec![interval, number])
+}
+
+/// As PostgreSQL's function of the name.
+fn width_bucket(x: f64, low: f64, high: f64, count: i64) -> Result<i64> {
+    if count <= 0 || count == i64::MAX {
+        return exec_err!("width_bucket takes a count above 0, not {count}");
+    }
+    if [x, low, high].iter().any(|of| of.is_nan()) || !low.is_finite() || !high.is_finite() || low == high {
+        return exec_err!("width_bucket takes two finite bounds that differ, and no NaN: {x}, {low}, {high}");
+    }
+    let (is_before, is_after) = if low < high { (x < low, x >= high) } else { (x > low, x <= high) };
+    Ok(match (is_before, is_after) {
+        (true, _) => 0,
+        (_, true) => count + 1,
+        // What is rounded up to the upper bound is below it all the same.
+        _ => 1 + (((x - low) / (high - low) * count as f64) as i64).min(count - 1),
+    })
 }
 
 fn one_number(types: &[DataType]) -> Option<Vec<DataType>> {

@@ -3,8 +3,8 @@
 use super::super::wall_time::{Twice, instant_of};
 use super::super::zone::zone_of;
 use super::times::outside;
-use chrono::DateTime;
 use chrono::format::{Item, ParseResult, Parsed, StrftimeItems, parse, parse_and_remainder};
+use chrono::{DateTime, NaiveDateTime};
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::common::{exec_datafusion_err, exec_err};
 use datafusion::error::Result;
@@ -62,21 +62,21 @@ impl Percent {
         &self.format
     }
 
-    /// Writes an instant, ns.
+    /// Writes a time.
     ///
     /// # Errors
     /// Where the format asks for what an instant has not.
-    pub(super) fn write(&self, ns: i64, text: &mut String) -> Result<()> {
+    pub(super) fn write(&self, time: NaiveDateTime, text: &mut String) -> Result<()> {
         let items = self.pieces.iter().flat_map(|piece| StrftimeItems::new(piece));
-        write!(text, "{}", DateTime::from_timestamp_nanos(ns).format_with_items(items))
+        write!(text, "{}", time.and_utc().format_with_items(items))
             .map_err(|_| exec_datafusion_err!("'{}' asks for what an instant does not have", self.format))
     }
 
-    /// The instant that a text names, ns.
+    /// The time that a text names, in UTC.
     ///
     /// # Errors
-    /// Where the text is not of the format, and outside the years 1677 to 2262.
-    pub(super) fn read(&self, text: &str) -> Result<i64> {
+    /// Where the text is not of the format, and one with a zone outside the years 1677 to 2262.
+    pub(super) fn read(&self, text: &str) -> Result<NaiveDateTime> {
         let refused = |what: &dyn std::fmt::Display| {
             exec_datafusion_err!("'{text}' is not of the format '{}': {what}", self.format)
         };
@@ -98,13 +98,13 @@ impl Percent {
         let offset = found.offset().unwrap_or(0);
         let time = found.to_naive_datetime_with_offset(offset).map_err(|error| refused(&error))?;
         let utc = time - chrono::TimeDelta::seconds(i64::from(offset));
-        let ns = utc.and_utc().timestamp_nanos_opt().ok_or_else(outside)?;
         match zone {
             // The offset of the text, or its seconds since 1970, say more than the name.
             Some(zone) if found.offset().is_none() && found.timestamp().is_none() => {
-                instant_of(ns, &zone, Twice::First)
+                let ns = utc.and_utc().timestamp_nanos_opt().ok_or_else(outside)?;
+                Ok(DateTime::from_timestamp_nanos(instant_of(ns, &zone, Twice::First)?).naive_utc())
             }
-            _ => Ok(ns),
+            _ => Ok(utc),
         }
     }
 }

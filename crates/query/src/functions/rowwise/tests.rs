@@ -134,6 +134,16 @@ proptest! {
         let written = call("strftime", &[instant(ns), format.clone()]).expect("it has a format");
         prop_assert_eq!(ns_of(&call("strptime", &[written, format]).expect("it reads")), ns);
     }
+
+    /// Of the years 1 to 9999, most of which no instant is of.
+    #[test]
+    fn a_date_is_written_and_read_whatever_its_year(days in -719_162..2_932_897_i32) {
+        let date = ScalarValue::Date32(Some(days));
+        for (writes, format) in [("strftime", "%d.%m.%Y"), ("to_char", "YYYY-MM-DD")] {
+            let written = call(writes, &[date.clone(), text(format)]).expect("it has a format");
+            prop_assert_eq!(call(formats::TO_DATE_BY, &[written, text(format)]).expect("it reads"), date.clone());
+        }
+    }
 }
 
 #[test]

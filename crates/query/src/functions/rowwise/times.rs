@@ -7,7 +7,8 @@ use super::{Rowwise, is_text, valid_rows};
 use chrono::{DateTime, Datelike, Months, NaiveDate, NaiveDateTime, NaiveTime, Timelike, Weekday};
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray, TimestampNanosecondArray,
+    Array, ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray, Time64NanosecondArray,
+    TimestampNanosecondArray,
 };
 use datafusion::arrow::datatypes::{
     DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit, TimestampNanosecondType,
@@ -80,6 +81,33 @@ pub(super) const ALL: &[Rowwise] = &[
             };
             let instants = valid_rows(args).map(|row| row.map(made).transpose());
             Ok(Arc::new(instants.collect::<Result<TimestampNanosecondArray>>()?))
+        },
+    },
+    Rowwise {
+        name: "make_time",
+        usage: "make_time(hour, minute, second)",
+        about: "the TIME of an hour, a minute and a second, which may have a fraction",
+        takes: |types| match types {
+            [hour, minute, second]
+                if [hour, minute].iter().all(|of| of.is_integer() || of.is_null())
+                    && (second.is_numeric() || second.is_null()) =>
+            {
+                Some(vec![DataType::Int64, DataType::Int64, DataType::Float64])
+            }
+            _ => None,
+        },
+        gives: |_| DataType::Time64(TimeUnit::Nanosecond),
+        value: |args| {
+            let made = |row: usize| {
+                let [hour, minute] = [0, 1].map(|at| args[at].as_primitive::<Int64Type>().value(row));
+                let second = args[2].as_primitive::<Float64Type>().value(row);
+                match of_fields([1970, 1, 1, hour, minute], second)? {
+                    time @ ..DAY => Ok(time),
+                    _ => exec_err!("{hour:02}:{minute:02}:{second} is no time of day"),
+                }
+            };
+            let times = valid_rows(args).map(|row| row.map(made).transpose());
+            Ok(Arc::new(times.collect::<Result<Time64NanosecondArray>>()?))
         },
     },
     Rowwise {

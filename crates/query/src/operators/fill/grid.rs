@@ -9,13 +9,17 @@ use crate::functions::bucket::Bucketing;
 use crate::operators::key::{KeyIds, KeyReader};
 use crate::operators::sample::groups::key_order;
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float64Array, Scalar, TimestampNanosecondArray, UInt32Array,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Scalar, TimestampNanosecondArray,
+    UInt32Array,
 };
+use datafusion::arrow::compute::kernels::cmp::not_distinct;
 use datafusion::arrow::compute::kernels::zip::zip;
 use datafusion::arrow::compute::{cast, take};
-use datafusion::arrow::datatypes::{DataType, Float64Type, SchemaRef, TimestampNanosecondType};
+use datafusion::arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Float64Type, SchemaRef, TimestampNanosecondType, i256,
+};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::exec_err;
+use datafusion::common::{ScalarValue, exec_err};
 use datafusion::error::Result;
 use std::sync::Arc;
 
@@ -49,10 +53,12 @@ pub(super) struct Grid {
 enum Column {
     Null,
     Prev,
-    /// Another column's values in this one's type.
-    PrevOf(ArrayRef),
+    /// Another column, its values in this one's type, and which of them are values of it.
+    PrevOf(ArrayRef, ArrayRef, BooleanArray),
     /// The column's values as doubles.
     Linear(Float64Array),
+    /// The column's values in units of the last digit of a DECIMAL of this precision and scale; of whole numbers 1.
+    LinearUnits(Decimal128Array),
     Constant(Scalar<ArrayRef>),
 }
 
@@ -100,7 +106,25 @@ impl Grid {
             Ok(match fill {
                 FillColumn::Null => Column::Null,
                 FillColumn::Prev => Column::Prev,
-                FillColumn::PrevOf(of) => Column::PrevOf(cast(rows.column(*of), values.data_type())?),
+                FillColumn::PrevOf(of) => {
+                    let others = Arc::clone(rows.column(*of));
+                    let made = cast(&others, values.data_type())?;
+                    let fits = match values.data_type().is_integer() {
+                        true => not_distinct(&cast(&made, others.data_type())?, &others)?,
+                        // What has fewer digits after the point rounds.
+                        false => (0..made.len())
+                            .map(|row| Some(made.is_null(row) == others.is_null(row)))
+                            .collect(),
+                    };
+                    Column::PrevOf(others, made, fits)
+                }
+                FillColumn::Linear if values.data_type().is_integer() => {
+                    let units = cast(values, &DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))?;
+                    Column::LinearUnits(units.as_primitive::<Decimal128Type>().clone())
+                }
+                FillColumn::Linear if matches!(values.data_type(), DataType::Decimal128(..)) => {
+                    Column::LinearUnits(values.as_primitive::<Decimal128Type>().clone())
+                }
                 FillColumn::Linear => {
                     Column::Linear(cast(values, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
                 }
@@ -187,11 +211,23 @@ impl Grid {
             columns.push(match column {
                 Column::Null => take(values, &here, None)?,
                 Column::Prev => take(values, &UInt32Array::from(piece.before.clone()), None)?,
-                Column::PrevOf(others) => {
-                    let before = take(others, &UInt32Array::from(piece.before.clone()), None)?;
+                Column::PrevOf(others, made, fits) => {
+                    let used = piece.rows.iter().zip(&piece.before).filter(|(row, _)| row.is_none());
+                    if let Some(row) =
+                        used.filter_map(|(_, before)| *before).find(|row| !fits.value(*row as usize))
+                    {
+                        let of = crate::error::type_name(values.data_type());
+                        let value = ScalarValue::try_from_array(others, row as usize)?;
+                        return exec_err!("FILL(PREV(…)) does not fit: {value} is no {of}");
+                    }
+                    let before = take(made, &UInt32Array::from(piece.before.clone()), None)?;
                     zip(&present, &take(values, &here, None)?, &before)?
                 }
                 Column::Constant(constant) => zip(&present, &take(values, &here, None)?, constant)?,
+                Column::LinearUnits(units) => {
+                    let line = cast(&self.exact_line(&piece, units)?, values.data_type())?;
+                    zip(&present, &take(values, &here, None)?, &line)?
+                }
                 Column::Linear(numbers) => {
                     let line = self.line(&piece, numbers, values.data_type())?;
                     zip(&present, &take(values, &here, None)?, &line)?
@@ -201,22 +237,41 @@ impl Grid {
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
 
+    /// The rows before and after a row of the grid that is missing, how long after the first it is, and how long these lie
+    /// apart, in ns; `None` where one of them is missing.
+    fn between(&self, piece: &Piece, index: usize) -> Option<(usize, usize, i64, i64)> {
+        let before = piece.before[index]?;
+        let after = Some(piece.after[index]).filter(|after| *after != NONE && piece.rows[index].is_none())?;
+        let (low, high) = (self.buckets.value(before as usize), self.buckets.value(after as usize));
+        Some((before as usize, after as usize, piece.buckets[index] - low, high - low))
+    }
+
     /// The values on the line between the rows before and after, NULL where one of them is missing.
     fn line(&self, piece: &Piece, numbers: &Float64Array, data_type: &DataType) -> Result<ArrayRef> {
-        let at = |row: u32| numbers.is_valid(row as usize).then(|| numbers.value(row as usize));
-        let whole = data_type.is_integer();
+        let at = |row: usize| numbers.is_valid(row).then(|| numbers.value(row));
         let value = |index: usize| {
-            let before = piece.before[index]?;
-            let after =
-                Some(piece.after[index]).filter(|after| *after != NONE && piece.rows[index].is_none())?;
-            let (low, high) = (self.buckets.value(before as usize), self.buckets.value(after as usize));
-            let share = (piece.buckets[index] - low) as f64 / (high - low) as f64;
+            let (before, after, since, apart) = self.between(piece, index)?;
             let (a, b) = (at(before)?, at(after)?);
-            let value = a + (b - a) * share;
-            Some(if whole { value.round() } else { value })
+            Some(a + (b - a) * (since as f64 / apart as f64))
         };
         let line: Float64Array = (0..piece.buckets.len()).map(value).collect();
         Ok(cast(&line, data_type)?)
+    }
+
+    /// The same, exact but for the last digit, which is rounded to the nearest, halves away from zero.
+    fn exact_line(&self, piece: &Piece, units: &Decimal128Array) -> Result<Decimal128Array> {
+        let at = |row: usize| units.is_valid(row).then(|| i256::from_i128(units.value(row)));
+        let value = |index: usize| {
+            let (before, after, since, apart) = self.between(piece, index)?;
+            let (a, b) = (at(before)?, at(after)?);
+            let (since, apart) = (i256::from(since), i256::from(apart));
+            // Of 128 and 63 bits: no product overflows.
+            let twice = (a * (apart - since) + b * since) * i256::from(2_i64);
+            let half = if twice < i256::ZERO { -apart } else { apart };
+            ((twice + half) / (apart * i256::from(2_i64))).to_i128()
+        };
+        let line: Decimal128Array = (0..piece.buckets.len()).map(value).collect();
+        Ok(line.with_data_type(units.data_type().clone()))
     }
 }
 

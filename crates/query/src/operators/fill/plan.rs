@@ -1,12 +1,15 @@
 //! The words in FILL(…).
 
 use super::node::FillWith;
+use crate::dialect::digits;
 use crate::dialect::marker::place;
 use crate::error::{Position, SqlError};
+use crate::texts::without_exponent;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::{Expr, cast};
+use datafusion::logical_expr::{Expr, cast, lit};
 use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value};
+use std::borrow::Cow;
 
 /// How one selected aggregate is filled.
 #[derive(Debug, Clone)]
@@ -19,8 +22,8 @@ pub(crate) enum FillWord {
     PrevOf(Other),
     /// LINEAR: on the line between the neighbours.
     Linear,
-    /// A constant.
-    Constant(ScalarValue, Position),
+    /// A constant, and its digits where it is a number.
+    Constant(ScalarValue, Option<String>, Position),
 }
 
 /// A selected aggregate, as PREV(alias) names it.
@@ -62,13 +65,25 @@ impl FillWord {
                 FillWith::PrevOf(place)
             }
             FillWord::Linear => FillWith::Linear,
-            FillWord::Constant(ScalarValue::Float64(Some(value)), position)
+            FillWord::Constant(ScalarValue::Float64(Some(value)), _, position)
                 if data_type.is_integer() && value.fract() != 0.0 =>
             {
                 return Err(SqlError::new(format!("FILL({value}) does not fit {data_type}"), position)
                     .hint("cast the aggregate to DOUBLE, or fill with a whole number"));
             }
-            FillWord::Constant(value, _) => FillWith::Constant(cast(Expr::Literal(value, None), data_type)),
+            FillWord::Constant(ScalarValue::Float64(Some(value)), Some(digits), position)
+                if value.is_infinite() && data_type.is_floating() =>
+            {
+                return Err(SqlError::new(format!("FILL({digits}) is past the largest DOUBLE"), position));
+            }
+            // A double would lose some of the digits.
+            FillWord::Constant(_, Some(digits), _)
+                if data_type.is_decimal() || data_type == DataType::UInt64 =>
+            {
+                let digits = without_exponent(&digits).map_or_else(|| digits.clone(), Cow::into_owned);
+                FillWith::Constant(cast(lit(digits), data_type))
+            }
+            FillWord::Constant(value, ..) => FillWith::Constant(cast(Expr::Literal(value, None), data_type)),
         })
     }
 }
@@ -117,7 +132,7 @@ fn fill_word(expr: &ast::Expr) -> Result<Option<FillWord>, SqlError> {
         }
         _ => match constant(expr).ok_or_else(refuse)? {
             ScalarValue::Null => FillWord::Null,
-            value => FillWord::Constant(value, place(expr)),
+            value => FillWord::Constant(value, digits::number(expr), place(expr)),
         },
     }))
 }

@@ -6,11 +6,11 @@ use crate::error::SqlError;
 use crate::operators::node::columns_of;
 use crate::operators::relation::planned_typed;
 use crate::operators::unkeyed::unkeyed;
+use crate::rules::approximate::common_of;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, UnnestOptions};
 use datafusion::error::Result;
 use datafusion::functions_nested::expr_fn::make_array;
-use datafusion::logical_expr::binary::type_union_resolution;
 use datafusion::logical_expr::expr_rewriter::normalize_col;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, lit};
@@ -115,7 +115,7 @@ pub(crate) fn plan_unpivot(
     let turned = columns_of(&values, schema);
     let types = values.iter().map(|value| Ok(edge_type(value.get_type(schema)?)));
     let types = types.collect::<Result<Vec<DataType>>>()?;
-    let Some(common) = type_union_resolution(&types) else {
+    let Some(common) = common_of(&types) else {
         let error = SqlError::new("the columns of UNPIVOT have no type in common", marker.position);
         return Err(planning_error(error.hint("cast them in a sub-query: CAST(x AS VARCHAR)")));
     };

@@ -3,7 +3,8 @@
 //! DataFusion 55.2 finds out which values are constants by working the list out over no rows, and takes an expression for
 //! one that gives a single value there, as CASE does: NULL, for every row.
 //!
-//! `length(l)` of an array is how many elements it has, as in DuckDB; DataFusion has that of the array's text.
+//! `length(l)` of an array is how many elements it has, as in DuckDB; DataFusion has that of the array's text, and lets
+//! some functions of texts take that text too: they take no array here.
 
 mod text;
 
@@ -11,27 +12,56 @@ pub(crate) use text::cast_in_words;
 
 use crate::functions::elements;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Diagnostic, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::utils::disjunction;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, not};
 
+/// What a function of texts is of an array.
+enum Meant {
+    /// How many elements it has.
+    Length,
+    /// Nothing; what to write instead.
+    Other(&'static str),
+}
+
+/// What a function is of an array, where DataFusion gives it the text of one.
+fn of_array(function: &str) -> Option<Meant> {
+    Some(match function {
+        "character_length" | "char_length" | "length" => Meant::Length,
+        "left" => Meant::Other("l[:n]"),
+        "right" => Meant::Other("l[-n:]"),
+        "lpad" | "rpad" => Meant::Other("array_resize(l, n, x)"),
+        "reverse" => Meant::Other("array_reverse(l)"),
+        "regexp_replace" | "translate" => Meant::Other("array_replace_all(l, x, y)"),
+        _ => return None,
+    })
+}
+
 /// See the file's header.
 ///
 /// # Errors
-/// Those of types that are not known.
+/// Where an array is given to a function of texts, and those of types that are not known.
 pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::ScalarFunction(call) = &expr
-        && let ("character_length" | "char_length" | "length", [of]) =
-            (call.func.name(), call.args.as_slice())
+        && let Some(of) = call.args.first()
+        && let Some(meant) = of_array(call.func.name())
         && matches!(
             of.get_type(schema)?,
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
         )
     {
-        return Ok(Transformed::yes(elements(of.clone())));
+        return match meant {
+            Meant::Length => Ok(Transformed::yes(elements(of.clone()))),
+            Meant::Other(instead) => {
+                let message = format!("{} takes texts, and this is an array", call.func.name());
+                let diagnostic = Diagnostic::new_error(&message, None);
+                let diagnostic = diagnostic.with_help(format!("write {instead}"), None);
+                Err(plan_datafusion_err!("{message}").with_diagnostic(diagnostic))
+            }
+        };
     }
     let Expr::InList(InList { expr, list, negated }) = expr else { return Ok(Transformed::no(expr)) };
     if list.iter().all(is_constant) {

@@ -7,7 +7,8 @@
 //! A whole number beside one with a point is compared as a double, in which 2^53 and 2^53 + 1 are one. In a list and in
 //! `CASE n WHEN 0.5` that would reach the numbers beside it: there the number is a whole one, or equals nothing.
 
-use datafusion::arrow::datatypes::DataType;
+use crate::dialect::number_kept;
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
@@ -64,11 +65,109 @@ pub(super) fn compared(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     }
 }
 
+/// A DECIMAL calculated with a fraction that the text says, as one with a DECIMAL: as a double it would be the nearest one,
+/// and so would the result. Anything else is calculated with the nearest double.
+pub(super) fn calculated(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    use Operator::{Divide, Minus, Modulo, Multiply, Plus};
+    let Expr::BinaryExpr(BinaryExpr { left, op: op @ (Plus | Minus | Multiply | Divide | Modulo), right }) =
+        expr
+    else {
+        return None;
+    };
+    let of_left = |number: Expr| (Box::new(number), right.clone());
+    let of_right = |number: Expr| (left.clone(), Box::new(number));
+    let (left, right) = match (is_decimal(left, schema), is_decimal(right, schema)) {
+        (false, true) => of_left(fraction(left)?),
+        (true, false) => of_right(fraction(right)?),
+        (true, true) => return None,
+        (false, false) => match (nearest_double(left), nearest_double(right)) {
+            (Some(left), Some(right)) => (Box::new(left), Box::new(right)),
+            (Some(left), None) => of_left(left),
+            (None, right) => of_right(right?),
+        },
+    };
+    Some(Expr::BinaryExpr(BinaryExpr { left, op: *op, right }))
+}
+
+/// Has numbers that the text says, of which and of other values one is given, be DECIMALs of their digits where one of
+/// these is a DECIMAL and none a double, and the nearest doubles else; says whether there were any.
+pub(super) fn of_one(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let is_double = |value: &Expr| {
+        !matches!(value, Expr::Literal(..) | Expr::Negative(_))
+            && value.get_type(schema).is_ok_and(|of| of.is_floating())
+    };
+    let is_exact =
+        values.iter().any(|value| is_decimal(value, schema)) && !values.iter().any(|value| is_double(value));
+    let mut changed = false;
+    for value in values {
+        let read = if is_exact { fraction(value) } else { nearest_double(value) };
+        if let Some(read) = read {
+            **value = read;
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Whether an expression is a DECIMAL, and no number that the text says.
+fn is_decimal(of: &Expr, schema: &DFSchema) -> bool {
+    !matches!(of, Expr::Literal(..))
+        && nearest_double(of).is_none()
+        && of.get_type(schema).is_ok_and(|of| of.is_decimal())
+}
+
+/// The digits of a number that `dialect::digits` made a DECIMAL of just these, and its precision and scale.
+fn kept(expr: &Expr) -> Option<(&str, u8, i8)> {
+    let Expr::Cast(Cast { expr, field }) = expr else { return None };
+    let DataType::Decimal128(precision, scale) = *field.data_type() else { return None };
+    let Expr::Literal(text, _) = expr.as_ref() else { return None };
+    Some((number_kept(text.try_as_str().flatten()?, precision, scale)?, precision, scale))
+}
+
+/// The nearest double of such a number.
+fn nearest_double(expr: &Expr) -> Option<Expr> {
+    let (text, ..) = kept(expr)?;
+    Some(Expr::Literal(ScalarValue::Float64(Some(text.parse().ok()?)), None))
+}
+
+/// A double that the text says, or a number of many digits, as the DECIMAL of its digits.
+fn fraction(number: &Expr) -> Option<Expr> {
+    if let Some((text, precision, scale)) = kept(number) {
+        let value = Some(exact_units(text, scale)?);
+        return Some(Expr::Literal(ScalarValue::Decimal128(value, precision, scale), None));
+    }
+    let double = match number {
+        Expr::Literal(ScalarValue::Float64(Some(double)), _) => *double,
+        Expr::Negative(of) => match of.as_ref() {
+            Expr::Literal(ScalarValue::Float64(Some(double)), _) => -double,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let text = double.is_finite().then(|| double.to_string())?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let significant = format!("{whole}{fraction}");
+    let significant = significant.trim_start_matches(['-', '0']).len();
+    let scale = i8::try_from(fraction.len()).ok()?;
+    let digits = whole.trim_start_matches('-').len() + fraction.len();
+    // Beside 38 digits after the point there is no room for the zero before it.
+    let precision = u8::try_from(if double.abs() < 1.0 { digits.min(38) } else { digits }).ok()?;
+    if usize::from(precision) < fraction.len() {
+        return None;
+    }
+    let value = Floor::of(&text, scale).filter(|floor| floor.exact)?.value;
+    (significant <= DOUBLE_DIGITS && precision <= DECIMAL128_MAX_PRECISION)
+        .then(|| Expr::Literal(ScalarValue::Decimal128(Some(value), precision, scale), None))
+}
+
 /// The digits of a number in quotes.
 fn quoted(expr: &Expr) -> Option<String> {
     let text = expr.as_literal()?.try_as_str().flatten()?;
     Floor::of(text, 0).map(|_| text.to_string())
 }
+
+/// Every number of so many digits is told from its neighbours by a double.
+const DOUBLE_DIGITS: usize = 15;
 
 /// What a number is compared as.
 #[derive(Debug, Clone, Copy)]
@@ -187,7 +286,7 @@ fn digits(expr: &Expr) -> Option<String> {
         Expr::Literal(ScalarValue::UInt64(Some(value)), _) => Some(value.to_string()),
         Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Decimal128(..)) => {
             match expr.as_ref() {
-                Expr::Literal(value, _) => value.try_as_str().flatten().map(str::to_string),
+                Expr::Literal(value, _) => value.try_as_str().flatten().map(|text| text.trim().to_string()),
                 _ => None,
             }
         }

@@ -33,8 +33,9 @@ pub(crate) use decimal::exact_units;
 /// # Errors
 /// Where a text is none of what is wanted.
 pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    if let Some(compared) = decimal::compared(&expr, schema) {
-        return Ok(Transformed::yes(compared));
+    let beside_decimal = decimal::compared(&expr, schema).or_else(|| decimal::calculated(&expr, schema));
+    if let Some(read) = beside_decimal {
+        return Ok(Transformed::yes(read));
     }
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
@@ -74,16 +75,29 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         },
         Expr::ScalarFunction(call) if ONE_OF.contains(&call.func.name()) => {
             let ScalarFunction { func, mut args } = call;
-            let changed = read_beside(args.iter_mut().collect(), schema)?;
+            let changed = decimal::of_one(&mut args.iter_mut().collect::<Vec<_>>(), schema)
+                | read_beside(args.iter_mut().collect(), schema)?;
             Ok(Transformed::new_transformed(Expr::ScalarFunction(ScalarFunction { func, args }), changed))
         }
         Expr::Case(mut case) => {
             let values = case.when_then_expr.iter_mut().map(|(_, then)| then);
             let mut values: Vec<&mut Expr> = values.chain(&mut case.else_expr).map(AsMut::as_mut).collect();
-            let changed = numbers_beside(&mut values, schema) || read_beside(values, schema)?;
+            let changed = decimal::of_one(&mut values, schema)
+                | (numbers_beside(&mut values, schema) || read_beside(values, schema)?);
             Ok(Transformed::new_transformed(Expr::Case(case), changed))
         }
+        Expr::ScalarFunction(mut call) if call.func.name() == "make_array" => {
+            let changed = decimal::of_one(&mut call.args.iter_mut().collect::<Vec<_>>(), schema);
+            Ok(Transformed::new_transformed(Expr::ScalarFunction(call), changed))
+        }
         Expr::ScalarFunction(call) => Ok(places_as_wanted(call)),
+        Expr::WindowFunction(mut window) if matches!(window.fun.name(), "lag" | "lead") => {
+            let changed = match window.params.args.as_mut_slice() {
+                [value, _, default] => decimal::of_one(&mut [value, default], schema),
+                _ => false,
+            };
+            Ok(Transformed::new_transformed(Expr::WindowFunction(window), changed))
+        }
         other => Ok(Transformed::no(other)),
     }
 }
