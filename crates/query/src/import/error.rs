@@ -120,6 +120,8 @@ pub enum ImportError {
         what: String,
         /// The column and a type that would hold the value.
         fits: Option<(String, String)>,
+        /// Whether it may be a time in another unit than those before.
+        is_other_unit: bool,
     },
     /// A record longer than a record can be.
     #[error("{} has a record longer than {most} bytes", path.display())]
@@ -303,6 +305,11 @@ impl ImportError {
             }
             ImportError::AlreadyImported { .. } => {
                 "--again (in COPY: WITH (again true)) imports it once more".to_string()
+            }
+            ImportError::BadRow { is_other_unit: true, .. } => {
+                "where all times of a file are in another unit it is imported by itself; \
+                 --on-bad-row skip or collect=FILE goes on without such rows"
+                    .to_string()
             }
             ImportError::BadRow { fits: Some((column, fits)), .. } => format!(
                 "--type {column}=\"{fits}\" gives the column a type that holds it; \

@@ -37,10 +37,10 @@ pub(crate) use shape::{FileField, FileFields, Shape, column_names};
 pub(crate) use text::{Reading, TextFile};
 pub use tickstone_wire::EpochUnit;
 
-use crate::QueryError;
 use crate::aside::Aside;
 use crate::database::Database;
 use crate::paths::{DataFile, KeyColumn, key_columns};
+use crate::{Access, QueryError, Reached};
 use ahead::ahead;
 use bad_rows::BadRowCollector;
 use pipeline::Parsed;
@@ -51,7 +51,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tickstone_engine::{BulkLoad, Engine, ImportRecord, ImportSource, LoadedFile};
-use tickstone_model::{ColumnType, TableSchema};
+use tickstone_model::{ColumnType, Rights, TableSchema};
 use tickstone_wire::{Plan, TimeFormat};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -231,9 +231,9 @@ fn open_file(
 
 impl<'a> Import<'a> {
     fn commit(&mut self, group: &Group, report: &mut ImportReport) -> Result<()> {
-        let existing = self.existing_table();
+        let existing = self.existing_table()?;
         let imported = match (&existing, self.request.again) {
-            (Some(table), false) => self.engine.imports(table.name())?,
+            (Some(table), false) => self.engine.imports(table.schema.name())?,
             _ => Vec::new(),
         };
         let (request, mut filling, mut known) = (self.request, None, Vec::new());
@@ -243,8 +243,7 @@ impl<'a> Import<'a> {
         while done < group.files.len() && first.is_none() {
             let opened =
                 open_file(&group.files[done].path, request, &imported, group.hash_of_keys(done), None)?;
-            first =
-                self.take(group, done, opened, existing.as_deref(), &mut filling, (report, &mut known))?;
+            first = self.take(group, done, opened, existing.as_ref(), &mut filling, (report, &mut known))?;
             done += 1;
         }
         let rest = group.files.len() - done;
@@ -255,11 +254,16 @@ impl<'a> Import<'a> {
         let threads = if rest > 1 { Reading::of(request).threads() } else { 1 };
         ahead(rest, threads, &make, &mut |number, opened| {
             let at = done + number;
-            self.take(group, at, opened?, existing.as_deref(), &mut filling, (report, &mut known)).map(|_| ())
+            self.take(group, at, opened?, existing.as_ref(), &mut filling, (report, &mut known)).map(|_| ())
         })?;
         report.known.extend(known.into_iter().map(|(path, _)| path));
         let Some(Filling { load, created, loaded, .. }) = filling else { return Ok(()) };
         let begun = Instant::now();
+        match (&request.access, &existing) {
+            (Some(access), Some(table)) => access.still_may(Rights::INSERT, table)?,
+            (Some(access), None) if request.aside.is_none() => access.may_make(&request.table)?,
+            _ => {}
+        }
         load.commit_files(loaded)?;
         if let (Some(created), None) = (&created, &request.aside) {
             created.aside.take_name(&request.table)?;
@@ -277,7 +281,7 @@ impl<'a> Import<'a> {
         group: &Group,
         index: usize,
         opened: Opened,
-        existing: Option<&TableSchema>,
+        existing: Option<&Reached>,
         filling: &mut Option<Filling>,
         (report, known): (&mut ImportReport, &mut Vec<(PathBuf, ImportRecord)>),
     ) -> Result<Option<First>> {
@@ -288,7 +292,9 @@ impl<'a> Import<'a> {
                 if known.len() + 1 == group.files.len() {
                     return Err(ImportError::AlreadyImported {
                         path: path.clone(),
-                        table: existing.map_or(&self.request.table[..], TableSchema::name).to_string(),
+                        table: existing
+                            .map_or(&self.request.table[..], |table| table.schema.name())
+                            .to_string(),
                         earlier: record.source.name,
                         rows: record.rows,
                     });
@@ -317,7 +323,7 @@ impl<'a> Import<'a> {
         path: &Path,
         keys: &Keys<'_>,
         of_keys: u64,
-        existing: Option<&TableSchema>,
+        existing: Option<&Reached>,
         filling: &mut Option<Filling>,
     ) -> Result<(FileReport, First)> {
         let Ready { format, compression, bytes, mut input, parsed } = ready;
@@ -327,7 +333,8 @@ impl<'a> Import<'a> {
         };
         let created = filling.as_ref().and_then(|filling| filling.created.as_ref());
         let made = created.map(|created| Arc::clone(&created.schema));
-        let mut shape = Shape::with_keys(fields, keys, existing.or(made.as_deref()), self.request, path)?;
+        let known = existing.map(|table| &*table.schema).or(made.as_deref());
+        let mut shape = Shape::with_keys(fields, keys, known, self.request, path)?;
         if let Some(filling) = filling.as_ref() {
             filling.first.hold_for(&mut shape, path)?;
         }
@@ -338,8 +345,11 @@ impl<'a> Import<'a> {
                     Some(_) => None,
                     None => Some(self.create(&shape.table)?),
                 };
-                let name = created.as_ref().map_or(shape.table.name(), |created| created.aside.name());
-                let load = self.engine.load(name)?;
+                let load = match (existing, &created) {
+                    (Some(table), _) => self.engine.load_into(table.id, table.schema.name())?,
+                    (None, Some(created)) => self.engine.load(created.aside.name())?,
+                    (None, None) => self.engine.load(shape.table.name())?,
+                };
                 let (inferred, times) = (shape.inferred.clone(), shape.times.clone());
                 let first = FirstShape { path: path.to_path_buf(), inferred, times };
                 filling.insert(Filling { load, created, loaded: Vec::new(), first })
@@ -382,13 +392,18 @@ impl<'a> Import<'a> {
             Some(aside) => Arc::clone(aside),
             None => Arc::new(self.engine.aside()?),
         };
-        let schema = schema.owned_by(self.request.owner);
+        let schema = schema.owned_by(self.request.access.as_ref().and_then(Access::owner));
         aside.create(&schema)?;
         Ok(Created { aside, schema: Arc::new(schema) })
     }
 
-    fn existing_table(&self) -> Option<Arc<TableSchema>> {
-        self.engine.snapshot().table(&self.request.table).map(|table| Arc::clone(table.schema()))
+    fn existing_table(&self) -> Result<Option<Reached>> {
+        let access = self.request.access.as_ref().filter(|_| self.request.aside.is_none());
+        if let Some(access) = access {
+            return Ok(access.table(Rights::INSERT, &self.request.table)?);
+        }
+        let found = self.engine.snapshot().table(&self.request.table).map(Arc::clone);
+        Ok(found.map(|table| Reached { id: table.id(), schema: Arc::clone(table.schema()) }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What to import, and how.
 
 use super::{ImportError, Result};
+use crate::Access;
 use crate::aside::Aside;
 use crate::dialect::renames_of;
 use crate::paths::{Allowed, Compression, FileFormat};
@@ -42,8 +43,8 @@ pub struct ImportRequest {
     pub time_units: Vec<(String, EpochUnit)>,
     /// Partition length of a new table.
     pub partition_by: Option<PartitionBy>,
-    /// The number of the user who owns a table that is made; the database's owner where it is none.
-    pub owner: Option<u32>,
+    /// Who imports, and owns a table that is made; `None` for whoever has the files.
+    pub access: Option<Access>,
     /// What becomes of a bad row.
     pub on_bad_row: BadRows,
     /// Import a file also where the table has it already.
@@ -80,7 +81,7 @@ impl ImportRequest {
             types: Vec::new(),
             time_units: Vec::new(),
             partition_by: None,
-            owner: None,
+            access: None,
             on_bad_row: BadRows::Fail,
             again: false,
             memory_budget_bytes: MEMORY_BUDGET_BYTES,

@@ -387,7 +387,8 @@ fn bad_row(path: &Path, lines_before: u64, bad: &BadRow) -> ImportError {
         fault => bad.field.as_ref().and_then(|(_, name)| Some((name.clone(), fault.fitting_type()?))),
     };
     let line = lines_before + bad.line + 1;
-    ImportError::BadRow { path: path.to_path_buf(), line, what: describe(bad), fits }
+    let is_other_unit = matches!(bad.fault, Fault::OtherUnit { .. });
+    ImportError::BadRow { path: path.to_path_buf(), line, what: describe(bad), fits, is_other_unit }
 }
 
 /// `, column 3 'price': '1.5x' is not a DOUBLE`, or `: the record has 3 fields …`.
