@@ -79,8 +79,10 @@ impl Session {
         if let Some(why) = token.cancelled() {
             return Err(why);
         }
-        // What it says is a secret.
-        let text = text.filter(|_| !statement.has_secret());
+        let text = match statement.without_secret() {
+            Some(told) => text.map(|_| told.into()),
+            None => text,
+        };
         let changes = !self.executed(&statement).only_reads();
         let entitled = match self.executed(&statement) {
             Statement::Subscribe(_) | Statement::Replay(_) => self.entitlement(&statement)?,

@@ -114,6 +114,12 @@ impl Default for Accounts {
 }
 
 impl Accounts {
+    /// Gives none of these numbers to anybody new.
+    pub(crate) fn keep_free(&mut self, numbers: impl Iterator<Item = u32>) {
+        let above = numbers.filter_map(|number| number.checked_add(1)).max();
+        self.next = self.next.max(above.unwrap_or_default());
+    }
+
     /// Whether anybody must say who they are.
     pub(crate) fn has_users(&self) -> bool {
         self.accounts.values().any(|account| account.is_user)
@@ -155,7 +161,9 @@ impl Accounts {
                 "a {kind} cannot be called '{name}': HTTP ends names at ':'"
             )));
         }
-        if self.number(name).is_ok() || is_same_name(name, "public") {
+        // Whoever has the files is called so in PostgreSQL's catalog, and owns what is nobody's.
+        if self.number(name).is_ok() || ["public", "tickstone"].iter().any(|taken| is_same_name(name, taken))
+        {
             let what = format!("there is a user or role '{name}' already");
             return Err(QueryError::request(what).state(SqlState::DuplicateObject));
         }
@@ -198,10 +206,10 @@ impl Accounts {
         self.streams.retain(|_, granted| !granted.is_empty());
     }
 
-    /// Keeps a token of a user.
+    /// Keeps a token of a user. Names are those of one user's tokens: others' are not told of.
     ///
     /// # Errors
-    /// Where there is one of the name.
+    /// Where the user has one of the name.
     pub(crate) fn create_token(
         &mut self,
         name: &str,
@@ -209,7 +217,7 @@ impl Accounts {
         proof: Proof,
         expires: Option<i64>,
     ) -> Result<()> {
-        if self.tokens.iter().any(|token| is_same_name(&token.name, name)) {
+        if self.tokens.iter().any(|token| token.user == user && is_same_name(&token.name, name)) {
             let what = format!("there is a token '{name}' already");
             return Err(QueryError::request(what).state(SqlState::DuplicateObject));
         }

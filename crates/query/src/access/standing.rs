@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use tickstone_engine::{Sight, Snapshot, TableSnapshot};
-use tickstone_model::{Grant, Rights, TableSchema};
+use tickstone_model::{Grant, Rights, TableSchema, is_same_name};
 
 /// What one user may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl fmt::Display for Object<'_> {
 }
 
 /// A name as statements have it: in quotes where it needs them.
-struct Name<'a>(&'a str);
+pub(crate) struct Name<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,7 +74,37 @@ impl fmt::Display for Name<'_> {
     }
 }
 
+/// The table that says how far each stream was parsed, for all of them.
+pub(crate) const PROGRESS: &str = "stream_progress";
+/// What the name of the table ends with that has the documents which could not be parsed for another.
+pub(crate) const REJECTED: &str = "_rejected";
+/// What the audit log is read as.
+pub(crate) const AUDIT: &str = "audit";
+
 impl Standing {
+    /// Checks that a table, or a view, of a name is its own to make: what the database keeps beside tables of others has
+    /// names that it does not take.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub(crate) fn check_name(&self, snapshot: &Snapshot, name: &str) -> Result<(), QueryError> {
+        if [PROGRESS, AUDIT].iter().any(|kept| is_same_name(kept, name)) && !self.is_admin() {
+            return Err(self.denied(&format!("make '{name}', which the database keeps")));
+        }
+        let end = name.len().checked_sub(REJECTED.len()).filter(|end| name.is_char_boundary(*end));
+        let Some((of, _)) = end.map(|end| name.split_at(end)).filter(|(_, end)| is_same_name(end, REJECTED))
+        else {
+            return Ok(());
+        };
+        match snapshot
+            .table(of)
+            .filter(|table| table.schema().source().is_some() && !self.owns(table.schema()))
+        {
+            None => Ok(()),
+            Some(_) => Err(self.denied(&format!("make '{name}', which a table AS STREAM has beside it"))),
+        }
+    }
+
     pub(crate) fn of(accounts: &Accounts, user: u32, account: &Account) -> Self {
         let numbers = accounts.numbers_of(user);
         let ready = READY_MADE.iter().filter(|(number, ..)| numbers.contains(number));
@@ -115,11 +145,13 @@ impl Standing {
 
     /// What it may do with all rows and columns of a table.
     pub(crate) fn with_all_of(&self, table: &TableSchema) -> Rights {
-        if self.owns(table) {
-            return Rights::ALL;
-        }
         let whole = self.grants(table).filter(|grant| grant.is_whole()).map(|grant| grant.rights);
-        whole.collect::<Rights>() | self.on_tables
+        let has = if self.owns(table) { Rights::ALL } else { whole.collect::<Rights>() | self.on_tables };
+        match is_same_name(table.name(), PROGRESS) && !self.is_admin() {
+            // What others wrote there would double documents, or lose some.
+            true => has.common(Rights::SELECT | Rights::SUBSCRIBE),
+            false => has,
+        }
     }
 
     /// What it may do with any row or column of a table; nothing of a table that it does not know of.
@@ -176,16 +208,26 @@ impl Standing {
             let is_own = own.iter().any(|name| name == schema.name());
             return if is_own { Sight::Whole } else { Sight::Hidden };
         }
+        let tells = self.knows_query_of(schema);
         if self.with_all_of(schema).has(Rights::SELECT) {
-            return Sight::Whole;
+            return match schema.view() {
+                Some(_) if !tells => Sight::Shape(Arc::new(schema.without_query())),
+                _ => Sight::Whole,
+            };
         }
         let any = self.with_any_of(schema);
         if any.is_none() {
             return Sight::Hidden;
         }
         let grants: Vec<&Grant> = self.grants(schema).collect();
-        let shown: Vec<usize> = columns_of(schema, &grants);
-        Sight::Shape(Arc::new(schema.only(&shown)))
+        let shown = schema.only(&columns_of(schema, &grants));
+        Sight::Shape(Arc::new(if tells { shown } else { shown.without_query() }))
+    }
+
+    /// Whether it may know what a view is made of: its owner, and whoever may read all tables. Others are given its rows,
+    /// and may have no right to the tables and conditions that its query names.
+    pub(crate) fn knows_query_of(&self, view: &TableSchema) -> bool {
+        self.owns(view) || self.on_tables.has(Rights::SELECT)
     }
 
     /// A snapshot as it sees it.
@@ -196,6 +238,13 @@ impl Standing {
     /// That it may not do something.
     pub(crate) fn denied(&self, what: &str) -> QueryError {
         QueryError::request(format!("user '{}' may not {what}", self.name)).state(SqlState::Denied)
+    }
+
+    /// That it has a right to some rows or columns, where all are needed. Granting it on the whole would show the rest,
+    /// so that nobody is told to.
+    pub(crate) fn has_only_some(&self, rights: Rights, on: Object<'_>) -> QueryError {
+        let error = self.denied(&format!("{rights} on all rows and columns of {on}: some are granted"));
+        error.hint("this statement needs all of them")
     }
 
     /// That it lacks a right on something.
@@ -234,7 +283,11 @@ fn query_of(table: &TableSchema, grants: &[&Grant]) -> String {
             None => name,
         }
     };
-    let items: Vec<String> = columns_of(table, grants).iter().map(item).collect();
+    // Columns are granted of tables alone; those of a view are what its query gives.
+    let items: Vec<String> = match table.view() {
+        Some(_) => vec!["*".to_string()],
+        None => columns_of(table, grants).iter().map(item).collect(),
+    };
     let rows = any_of(grants).map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
     format!("SELECT {} FROM {}{rows}", items.join(", "), quoted(table.name()))
 }

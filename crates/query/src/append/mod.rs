@@ -15,9 +15,9 @@
 mod cast;
 mod shape;
 
-use crate::Access;
 use crate::aside::Aside;
 use crate::error::{QueryError, Result};
+use crate::{Access, Reached};
 use arrow_schema::ArrowError;
 use cast::Columns;
 use datafusion::arrow::array::RecordBatch;
@@ -25,7 +25,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::{Engine, EngineError};
-use tickstone_model::{PartitionBy, Rights, SyncPolicy, TableSchema};
+use tickstone_model::{PartitionBy, Rights, SyncPolicy};
 
 /// Rows from which an append writes parts directly instead of through the tape.
 const BULK_ROWS_MIN: usize = 1 << 18;
@@ -35,6 +35,8 @@ const BULK_ROWS_MIN: usize = 1 << 18;
 pub struct AppendRequest {
     /// The table.
     pub table: String,
+    /// The table that the name is of, where it was reached before; no other is taken for it then.
+    pub reached: Option<Reached>,
     /// Makes the table from what comes where it is missing.
     pub create: bool,
     /// The designated timestamp of a new table; `None`: by type and name. Of a table that is there it
@@ -55,6 +57,7 @@ impl AppendRequest {
     pub fn new(table: impl Into<String>) -> Self {
         Self {
             table: table.into(),
+            reached: None,
             create: false,
             timestamp: None,
             series: None,
@@ -68,8 +71,8 @@ impl AppendRequest {
 /// Appends batches of `schema` in one commit; how many rows. A table that is made is the user's.
 ///
 /// # Errors
-/// Where the user may not append, or make the table, where the rows do not fit the table or it is missing, where
-/// `batches` fails, and those of the engine.
+/// Where the user may not append, or make the table, before the first row is read and once the last one was, where the
+/// rows do not fit the table or it is missing, where `batches` fails, and those of the engine.
 /// Nothing is stored then. A table that is made for the rows is seen once they are in it; where another of its name came
 /// meanwhile, they are refused.
 pub fn append(
@@ -97,23 +100,30 @@ fn appended(
     access.check_audit()?;
     let engine = access.database().engine();
     let mut batches = batches.peekable();
-    let known = access.table(Rights::INSERT, &request.table)?;
+    let known = match &request.reached {
+        Some(reached) => Some(reached.clone()),
+        None => access.table(Rights::INSERT, &request.table)?,
+    };
     if let Some(table) = &known {
-        shape::check_wishes(table, request)?;
-        return store(engine, table, request.sync, schema, batches);
+        shape::check_wishes(&table.schema, request)?;
+        // Its client can let it wait for as long as it likes.
+        let check = || access.still_may(Rights::INSERT, table);
+        return store(engine, table, check, request.sync, schema, batches);
     }
     if !request.create {
         let missing = QueryError::from(EngineError::NoSuchTable { name: request.table.clone() });
         return Err(missing.hint("create it first, or append with create"));
     }
-    access.may_everywhere(Rights::CREATE)?;
+    access.may_make(&request.table)?;
     let sample = batches.peek().and_then(|first| first.as_ref().ok());
     let made = shape::table_of(request, schema, sample)?.owned_by(access.owner());
     let aside =
         request.aside.as_ref().map_or_else(|| engine.aside().map(Arc::new), |aside| Ok(Arc::clone(aside)))?;
     let beside = Arc::new(made.put_aside(aside.name())?);
     aside.create(&beside)?;
-    let stored = store(engine, &beside, request.sync, schema, batches);
+    let missing = || EngineError::NoSuchTable { name: made.name().to_string() };
+    let beside = Reached { id: aside.table().ok_or_else(missing)?, schema: beside };
+    let stored = store(engine, &beside, || access.may_make(&request.table), request.sync, schema, batches);
     let rows = stored.map_err(|error| error.naming(aside.name(), made.name()))?;
     if request.aside.is_none() {
         aside.take_name(made.name()).map_err(|error| {
@@ -125,15 +135,17 @@ fn appended(
     Ok(rows)
 }
 
-/// Stores rows in a transaction while they are few, in a bulk load once they are many.
+/// Stores rows in a transaction while they are few, in a bulk load once they are many, where `check` finds nothing against
+/// it once they have come.
 fn store(
     engine: &Engine,
-    table: &Arc<TableSchema>,
+    table: &Reached,
+    check: impl FnOnce() -> Result<()>,
     sync: Option<SyncPolicy>,
     schema: &SchemaRef,
     mut batches: impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>>,
 ) -> Result<u64> {
-    let mut appender = Appender::new(Arc::clone(table), schema)?;
+    let mut appender = Appender::new(table.clone(), schema)?;
     let (mut few, mut rows) = (Vec::new(), 0);
     for batch in &mut batches {
         let batch = batch?;
@@ -146,22 +158,24 @@ fn store(
     if rows < BULK_ROWS_MIN {
         let mut transaction = engine.begin();
         for batch in few {
-            transaction.append(table.name(), &cast::owned(&batch)?)?;
+            transaction.append_to(table.id, table.schema.name(), &cast::owned(&batch)?)?;
         }
+        check()?;
         return Ok(transaction.commit(sync)?.rows);
     }
-    let mut load = engine.load(table.name())?;
+    let mut load = engine.load_into(table.id, table.schema.name())?;
     few.iter().try_for_each(|batch| load.append(batch))?;
     for batch in batches {
         load.append(&appender.cast(&batch?)?)?;
     }
+    check()?;
     Ok(load.commit(None)?.rows)
 }
 
 /// Casts batches of one schema to the columns of one table.
 #[derive(Debug)]
 pub struct Appender {
-    table: Arc<TableSchema>,
+    table: Reached,
     columns: Columns,
     /// Rows cast so far, for errors.
     rows: u64,
@@ -178,9 +192,14 @@ impl Appender {
         Self::new(table.ok_or_else(missing)?, schema)
     }
 
-    fn new(table: Arc<TableSchema>, schema: &SchemaRef) -> Result<Self> {
-        let columns = Columns::matched(&table, schema)?;
+    fn new(table: Reached, schema: &SchemaRef) -> Result<Self> {
+        let columns = Columns::matched(&table.schema, schema)?;
         Ok(Self { table, columns, rows: 0 })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Reached {
+        &self.table
     }
 
     /// A batch as the engine takes it. Columns that fit already are not copied.
@@ -188,7 +207,7 @@ impl Appender {
     /// # Errors
     /// Where a value does not fit its column, with the row (from 1, over all batches) and the column.
     pub fn cast(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let cast = self.columns.cast(&self.table, batch, self.rows)?;
+        let cast = self.columns.cast(&self.table.schema, batch, self.rows)?;
         self.rows += batch.num_rows() as u64;
         Ok(cast)
     }

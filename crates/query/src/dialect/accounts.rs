@@ -75,10 +75,12 @@ pub enum Accounts {
         /// When it is none any more.
         expires: Option<String>,
     },
-    /// DROP TOKEN [IF EXISTS] t, ….
+    /// DROP TOKEN [IF EXISTS] t, … [FOR user].
     DropToken {
         /// The tokens.
         names: Vec<String>,
+        /// Whose; where nobody is said the user's own, and of an admin's statement anybody's.
+        user: Option<String>,
         /// Whether a missing one is no error.
         if_exists: bool,
     },
@@ -113,6 +115,13 @@ pub enum Accounts {
         /// Whose it is from now on.
         to: String,
     },
+    /// REASSIGN OWNED BY user TO user.
+    Reassign {
+        /// Whose tables and views.
+        from: String,
+        /// Whose they are from now on.
+        to: String,
+    },
     /// SHOW USERS.
     ShowUsers,
     /// SHOW TOKENS.
@@ -141,6 +150,7 @@ impl Accounts {
             Accounts::Rights { revokes: false, .. } | Accounts::Roles { revokes: false, .. } => "GRANT",
             Accounts::Rights { revokes: true, .. } | Accounts::Roles { revokes: true, .. } => "REVOKE",
             Accounts::Owner { .. } => "ALTER TABLE",
+            Accounts::Reassign { .. } => "REASSIGN OWNED",
             Accounts::ShowUsers
             | Accounts::ShowTokens
             | Accounts::ShowLimits
@@ -165,9 +175,33 @@ impl Accounts {
         )
     }
 
-    /// Whether its text has a password.
-    pub(crate) fn has_secret(&self) -> bool {
-        matches!(self, Accounts::Create { .. } | Accounts::Alter { .. })
+    /// The same without its password, where its text may have one.
+    pub(crate) fn without_secret(&self) -> Option<String> {
+        let has = |password: &Option<Secret>| if password.is_some() { " PASSWORD '…'" } else { "" };
+        match self {
+            Accounts::Create { name, password, roles, if_not_exists, .. } => {
+                let roles: Vec<String> = roles.iter().map(|role| named(role)).collect();
+                let of_roles =
+                    if roles.is_empty() { String::new() } else { format!(" IN ROLE {}", roles.join(", ")) };
+                let keeps = if *if_not_exists { " IF NOT EXISTS" } else { "" };
+                Some(format!("{}{keeps} {}{}{of_roles}", self.kind(), named(name), has(password)))
+            }
+            Accounts::Alter { name, password: None } => {
+                Some(format!("{} {} PASSWORD NULL", self.kind(), named(name)))
+            }
+            Accounts::Alter { name, password } => {
+                Some(format!("{} {}{}", self.kind(), named(name), has(password)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A name as it is written, in quotes where it would read as something else.
+fn named(name: &str) -> String {
+    match !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_') {
+        true => name.to_string(),
+        false => super::subscribe::quoted(name),
     }
 }
 
@@ -193,6 +227,20 @@ fn finish(cursor: &Cursor<'_>, statement: Accounts) -> Result<Statement> {
 
 fn who(cursor: &mut Cursor<'_>) -> Result<String> {
     cursor.folded_name("the name of a user or role")
+}
+
+/// A user or role of GRANT and REVOKE: `ann`, `USER ann`, `ROLE desk`.
+fn grantee(cursor: &mut Cursor<'_>) -> Result<String> {
+    let is_kind = ["USER", "ROLE", "GROUP"].iter().any(|word| cursor.words(&[word]));
+    let ends = ["WITH", "CASCADE", "RESTRICT", "GRANTED"];
+    if is_kind
+        && cursor.ahead(1).is_some_and(|next| {
+            matches!(next, Token::Word(_)) && !ends.iter().any(|word| is_word(next, word))
+        })
+    {
+        cursor.skip(1);
+    }
+    who(cursor)
 }
 
 fn several(
@@ -224,7 +272,7 @@ pub(super) fn create(cursor: &mut Cursor<'_>) -> Result<Statement> {
             is_user = true;
             continue;
         }
-        if SAID_OF_ALL.iter().any(|word| cursor.eat(&[word])) {
+        if SAID_OF_ALL.iter().any(|word| cursor.eat(&[word])) || (!is_user && cursor.eat(&["NOLOGIN"])) {
             continue;
         }
         if let Some((word, hint)) = UNKNOWN_OPTIONS.iter().find(|(word, _)| cursor.words(&[word])) {
@@ -289,7 +337,17 @@ pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
             if cursor.eat(&["ALL"]) { None } else { Some(cursor.folded_name("the name of a limit")?) };
         return finish(cursor, Accounts::Limit { name, is_user, limit, value: None });
     }
-    if !is_user || cursor.words(&["SET"]) {
+    for (word, hint) in OF_ALTER {
+        if cursor.words(&[word]) {
+            return Err(SqlError::new(format!("{word} is not known of users and roles"), cursor.position())
+                .hint(hint));
+        }
+    }
+    cursor.eat(&["WITH"]);
+    if cursor.words(&["LOGIN"]) && cursor.ahead(1).is_some() {
+        cursor.skip(1);
+    }
+    if cursor.words(&["SET"]) || !is_user && !cursor.words(&["PASSWORD"]) && !cursor.words(&["ENCRYPTED"]) {
         cursor.expect(&["SET"])?;
         let limit = Some(cursor.folded_name("the name of a limit")?);
         if !cursor.eat_token(&Token::Eq) {
@@ -298,7 +356,6 @@ pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let value = if cursor.eat(&["DEFAULT"]) { None } else { Some(cursor.scalar()?) };
         return finish(cursor, Accounts::Limit { name, is_user, limit, value });
     }
-    cursor.eat(&["WITH"]);
     if !cursor.words(&["PASSWORD"]) && !cursor.words(&["ENCRYPTED"]) {
         return Err(SqlError::new("expected PASSWORD, SET or RESET", cursor.position())
             .hint("ALTER USER u PASSWORD '…', ALTER USER u SET max_rows = 1000; a user keeps its name"));
@@ -306,6 +363,17 @@ pub(super) fn alter(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let password = password(cursor)?;
     finish(cursor, Accounts::Alter { name, password })
 }
+
+/// What other databases alter of users, and what to write here.
+const OF_ALTER: [(&str, &str); 7] = [
+    ("NOLOGIN", "ALTER USER ann SET max_connections = 0 lets ann in no more, RESET max_connections again"),
+    ("DISABLE", "ALTER USER ann SET max_connections = 0 lets ann in no more, RESET max_connections again"),
+    ("LOGIN", "RESET max_connections lets a user in again"),
+    ("ENABLE", "RESET max_connections lets a user in again"),
+    ("VALID", "tokens expire: CREATE TOKEN name FOR the user EXPIRES 'instant'"),
+    ("CONNECTION", "ALTER USER the user SET max_connections = 10"),
+    ("CREATE", "CREATE TOKEN name FOR the user"),
+];
 
 /// ALTER VIEW.
 pub(super) fn alter_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
@@ -334,6 +402,11 @@ pub(super) fn drop(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     let if_exists = cursor.eat(&["IF", "EXISTS"]);
     let names = several(cursor, who)?;
+    if cursor.words(&["CASCADE"]) {
+        return Err(SqlError::new("DROP USER and DROP ROLE have no CASCADE", cursor.position()).hint(
+            "grants and tokens go with the user; tables stay: DROP TABLE, or ALTER TABLE t OWNER TO another",
+        ));
+    }
     finish(cursor, Accounts::Drop { names, is_user, if_exists })
 }
 
@@ -343,6 +416,10 @@ pub(super) fn create_token(cursor: &mut Cursor<'_>) -> Result<Statement> {
     let name = cursor.folded_name("the name of a token")?;
     let user = if cursor.eat(&["FOR"]) { Some(who(cursor)?) } else { None };
     let signs = cursor.eat(&["TYPE"]);
+    if signs && cursor.words(&["REST"]) {
+        return Err(SqlError::new("there are no tokens of type REST", cursor.position())
+            .hint("leave TYPE REST out: a token is good for every protocol"));
+    }
     if signs {
         cursor.expect(&["ES256"])?;
     }
@@ -366,7 +443,8 @@ pub(super) fn drop_token(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["DROP", "TOKEN"])?;
     let if_exists = cursor.eat(&["IF", "EXISTS"]);
     let names = several(cursor, |cursor| cursor.folded_name("the name of a token"))?;
-    finish(cursor, Accounts::DropToken { names, if_exists })
+    let user = if cursor.eat(&["FOR"]) { Some(who(cursor)?) } else { None };
+    finish(cursor, Accounts::DropToken { names, user, if_exists })
 }
 
 /// GRANT and REVOKE; `sql` is the text that the tokens are of.
@@ -376,10 +454,27 @@ pub(super) fn grant(cursor: &mut Cursor<'_>, sql: &str) -> Result<Statement> {
         cursor.expect(&["GRANT"])?;
     }
     let before = if revokes { "FROM" } else { "TO" };
+    if revokes && cursor.words(&["GRANT", "OPTION", "FOR"]) {
+        let error = SqlError::new("what is granted cannot be granted on", cursor.position());
+        return Err(error.hint("leave GRANT OPTION FOR out"));
+    }
+    for (place, tokens) in cursor.rest().windows(3).enumerate() {
+        let is = |at: usize, word: &str| is_word(&tokens[at].token, word);
+        let names = matches!(tokens[2].token, Token::Word(_)) && !is(2, before);
+        let what = match is(0, "ON") && names {
+            true if is(1, "SCHEMA") => "there is one schema, public, which all users may use",
+            true if is(1, "DATABASE") => "there is one database, to which all users may connect",
+            _ => continue,
+        };
+        cursor.skip(place);
+        let hint = "leave it out; GRANT CREATE ON ALL TABLES TO ann lets ann make tables";
+        return Err(SqlError::new(what, cursor.position()).hint(hint));
+    }
     if !cursor.rest().iter().any(|token| is_word(&token.token, "ON")) {
         let roles = several(cursor, who)?;
         cursor.expect(&[before])?;
-        let who = several(cursor, who)?;
+        let who = several(cursor, grantee)?;
+        ended(cursor, revokes)?;
         return finish(cursor, Accounts::Roles { roles, who, revokes });
     }
     let mut columns = Vec::new();
@@ -402,8 +497,74 @@ pub(super) fn grant(cursor: &mut Cursor<'_>, sql: &str) -> Result<Statement> {
         .hint("leave columns and WHERE out, then GRANT what should stay"));
     }
     cursor.expect(&[before])?;
-    let who = several(cursor, who)?;
+    let who = several(cursor, grantee)?;
+    ended(cursor, revokes)?;
     finish(cursor, Accounts::Rights { rights, on, columns, filter, who, revokes })
+}
+
+/// What PostgreSQL has at the end of GRANT and REVOKE. Nobody hands on what was granted to them, so that a REVOKE takes
+/// nothing from others, CASCADE or not.
+fn ended(cursor: &mut Cursor<'_>, revokes: bool) -> Result<()> {
+    if revokes {
+        let _ = cursor.eat(&["CASCADE"]) || cursor.eat(&["RESTRICT"]);
+    }
+    match cursor.words(&["WITH"]) {
+        true => Err(SqlError::new("what is granted cannot be granted on", cursor.position()).hint(
+            "admins grant everything, and the owner of a table that table: ALTER TABLE t OWNER TO ann",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The first words of other databases' statements about users and what they run, and what to write here.
+const OF_OTHERS: [(&[&str], &str); 21] = [
+    (
+        &["CREATE", "SERVICE"],
+        "CREATE USER makes one who connects by tokens alone, without PASSWORD: CREATE TOKEN name FOR the user",
+    ),
+    (&["DROP", "SERVICE"], "DROP USER"),
+    (&["CREATE", "GROUP"], "CREATE ROLE desk, then GRANT desk TO ann"),
+    (&["DROP", "GROUP"], "DROP ROLE"),
+    (&["ADD", "USER"], "GRANT desk TO ann"),
+    (&["SET", "ROLE"], ALL_ROLES),
+    (&["SET", "SESSION", "AUTHORIZATION"], ALL_ROLES),
+    (&["SHOW", "PERMISSIONS"], "SHOW GRANTS, or SHOW GRANTS FOR ann"),
+    (&["SHOW", "ROLES"], "SHOW USERS lists users and roles"),
+    (&["SHOW", "GROUPS"], "SHOW USERS lists users and roles"),
+    (&["CREATE", "POLICY"], "GRANT SELECT ON t WHERE a condition TO ann gives the rows of the condition"),
+    (&["ALTER", "DEFAULT", "PRIVILEGES"], "GRANT … ON ALL TABLES is for tables to come as well"),
+    (
+        &["CREATE", "ROW", "POLICY"],
+        "GRANT SELECT ON t WHERE a condition TO ann gives the rows of the condition",
+    ),
+    (&["SHOW", "USER"], "SHOW USERS; SHOW GRANTS FOR ann, SHOW TOKENS and SHOW LIMITS have more"),
+    (&["SHOW", "SERVICE"], "SHOW USERS lists users and roles"),
+    (&["SHOW", "ROW"], "SHOW GRANTS has the conditions of rows"),
+    (&["SHOW", "CURRENT", "USER"], "SELECT current_user"),
+    (&["DROP", "OWNED"], "DROP USER takes a user's grants along; tables stay"),
+    (&["KILL"], "CANCEL QUERY 7 ends a statement: SHOW QUERIES has its number, user and address"),
+    (&["SHOW", "PROCESSLIST"], "SHOW QUERIES lists what runs"),
+    (&["SHOW", "FULL", "PROCESSLIST"], "SHOW QUERIES lists what runs"),
+];
+const ALL_ROLES: &str =
+    "who connects has the rights of all their roles at once; connect as another user for others";
+
+/// REASSIGN OWNED BY user TO user.
+pub(super) fn reassign(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.expect(&["REASSIGN", "OWNED", "BY"])?;
+    let from = who(cursor)?;
+    cursor.expect(&["TO"])?;
+    let to = who(cursor)?;
+    finish(cursor, Accounts::Reassign { from, to })
+}
+
+/// Refuses a statement that other databases have about users and what they run.
+///
+/// # Errors
+/// Where it is one.
+pub(super) fn refuse_of_others(cursor: &Cursor<'_>) -> Result<()> {
+    let Some((words, hint)) = OF_OTHERS.iter().find(|(words, _)| cursor.words(words)) else { return Ok(()) };
+    Err(SqlError::new(format!("{} is not supported", words.join(" ")), cursor.position()).hint(*hint))
 }
 
 /// SELECT [(columns)], INSERT, …, or ALL [PRIVILEGES].
@@ -431,7 +592,11 @@ fn rights(cursor: &mut Cursor<'_>, columns: &mut Vec<String>) -> Result<Rights> 
 }
 
 fn on(cursor: &mut Cursor<'_>) -> Result<On> {
-    if cursor.eat(&["ALL", "TABLES"]) || cursor.eat(&["ALL", "VIEWS"]) {
+    if cursor.words(&["ALL", "VIEWS"]) {
+        return Err(SqlError::new("rights are not granted on all views alone", cursor.position())
+            .hint("name the views; ALL TABLES is all tables and all views"));
+    }
+    if cursor.eat(&["ALL", "TABLES"]) {
         cursor.eat(&["IN", "SCHEMA", "PUBLIC"]);
         return Ok(On::AllTables);
     }

@@ -4,6 +4,7 @@
 //! count_if(x)                    ->  count(CASE WHEN x THEN 1 END) AS "count_if(x)", in a list of columns
 //! a ^ b, a ** b                  ->  power(CAST(a AS DOUBLE), b)
 //! a // b                         ->  a / b
+//! ts::TIMESTAMP(3)               ->  date_trunc('millisecond', ts::TIMESTAMP)
 //! date_trunc('century', ts)      ->  __trunc_long('century', ts)
 //! any_value(x ORDER BY y)        ->  first_value(x ORDER BY y) IGNORE NULLS
 //! to_date('08.08.2024', format)  ->  __to_date_by('08.08.2024', format)
@@ -34,7 +35,7 @@ use sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CastKind, DataType, DuplicateTreatment, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, Interval, LambdaFunction,
     LambdaFunctionParameter, LambdaSyntax, NullTreatment, OneOrManyWithParens, Select, SelectItem, Subscript,
-    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    TimezoneInfo, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -188,6 +189,7 @@ impl Expand<'_> {
                     | BinaryOperator::LongArrow
             ),
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, .. } => true,
+            Expr::Cast { data_type, .. } => unit_of_precision(data_type).is_some(),
             Expr::CompoundFieldAccess { root, .. } => is_made(root),
             Expr::Function(function) => {
                 self.definition(function).is_some()
@@ -201,11 +203,16 @@ impl Expand<'_> {
         }
     }
 
-    /// What a call stands for, where its name is none of the session's own functions.
+    /// What a call stands for, where its name is none of the session's own functions, or its arguments are not theirs.
     fn definition(&self, function: &Function) -> Option<&'static [crate::functions::Defined]> {
         let name = simple_name(&function.name)?.to_lowercase();
         let found = defined(&name);
-        (!found.is_empty() && (self.callables)(&name).is_none()).then_some(found)
+        if found.iter().all(|of| !of.beside) {
+            return (!found.is_empty() && (self.callables)(&name).is_none()).then_some(found);
+        }
+        let count = count_of(function);
+        let stands = found.iter().position(|of| of.beside && of.is.takes(count))?;
+        Some(&found[stands..=stands])
     }
 
     fn mend(&self, expr: &mut Expr) -> Result<()> {
@@ -246,6 +253,18 @@ impl Expand<'_> {
                 if access_chain.is_empty() {
                     *expr = taken(root);
                 }
+            }
+            Expr::Like { pattern, escape_char: escape @ Some(_), .. }
+            | Expr::ILike { pattern, escape_char: escape @ Some(_), .. } => {
+                escaped_by_backslashes(pattern, escape.take())?;
+            }
+            // Arrow goes towards 1970 from one unit to another.
+            Expr::Cast { data_type, .. } if unit_of_precision(data_type).is_some() => {
+                let Some(unit) = unit_of_precision(data_type) else { return Ok(()) };
+                *data_type = DataType::Timestamp(None, TimezoneInfo::None);
+                let cast = std::mem::replace(expr, Expr::value(Value::Null));
+                *expr =
+                    call("date_trunc", vec![Expr::value(Value::SingleQuotedString(unit.to_string())), cast]);
             }
             // The planner would put the sign before the first of several parts alone.
             Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner }
@@ -305,17 +324,22 @@ impl Expand<'_> {
             return Ok(None);
         }
         let Some(found) = self.definition(function) else { return Ok(None) };
-        let count = match &function.args {
-            FunctionArguments::List(list) => list.args.len(),
-            _ => 0,
-        };
+        let count = count_of(function);
         let (mut counts, mut other) = (Vec::new(), None);
         for definition in found {
             match definition.is {
                 Is::Of(arguments, expression) if arguments == count => {
                     return self.body(function, expression).map(Some);
                 }
-                Is::Of(arguments, _) => counts.push(arguments),
+                Is::Filled(arguments, name, last) if arguments == count => {
+                    if let FunctionArguments::List(list) = &mut function.args {
+                        let last = Expr::value(Value::SingleQuotedString(last.to_string()));
+                        list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(last)));
+                    }
+                    function.name = vec![Ident { value: name.to_string(), ..ident(function) }].into();
+                    return Ok(None);
+                }
+                Is::Of(arguments, _) | Is::Filled(arguments, ..) => counts.push(arguments),
                 Is::Named(name) => other = Some(name),
             }
         }
@@ -363,16 +387,28 @@ impl Expand<'_> {
         each_expr(&mut made, &mut |expr| match expr {
             Expr::Function(inner) => {
                 let of = simple_name(&inner.name).and_then(|name| (self.callables)(name));
-                if of.is_some_and(|of| of.kind == CallableKind::Aggregate) {
+                if of.is_some_and(|of| of.kind != CallableKind::Scalar) {
                     aggregates += 1;
-                    (inner.filter, inner.over) = (filter.clone(), over.clone());
+                    inner.over = over.clone();
+                    inner.filter = match (inner.filter.take(), filter.clone()) {
+                        (Some(own), Some(of_call)) => Some(Box::new(Expr::BinaryOp {
+                            left: Box::new(Expr::Nested(own)),
+                            op: BinaryOperator::And,
+                            right: Box::new(Expr::Nested(of_call)),
+                        })),
+                        (own, of_call) => own.or(of_call),
+                    };
                 }
             }
             Expr::Identifier(parameter) => {
                 let number =
                     parameter.value.strip_prefix("__").and_then(|number| number.parse::<usize>().ok());
                 if let Some(arg) = number.and_then(|number| args.get(number - 1)) {
-                    *expr = Expr::Nested(Box::new(arg.clone()));
+                    *expr = match arg {
+                        // What takes a text that is written takes none in brackets.
+                        Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_) => arg.clone(),
+                        other => Expr::Nested(Box::new(other.clone())),
+                    };
                 }
             }
             _ => {}
@@ -431,6 +467,61 @@ fn unnested(expr: &mut Expr) -> bool {
 /// Whether an expression makes a struct, and is no column.
 fn is_made(expr: &Expr) -> bool {
     matches!(expr, Expr::Dictionary(_) | Expr::Function(_))
+}
+
+/// A pattern of LIKE whose escape character is the backslash, the only one that planning knows.
+fn escaped_by_backslashes(pattern: &mut Expr, escape: Option<ValueWithSpan>) -> Result<()> {
+    let Some(ValueWithSpan { value: Value::SingleQuotedString(escape), span }) = escape else {
+        return Ok(());
+    };
+    let at = Position { line: span.start.line, column: span.start.column };
+    let mut letters = escape.chars();
+    let (escape, None) = (letters.next(), letters.next()) else {
+        return Err(SqlError::new("ESCAPE takes one character", at));
+    };
+    let written = match pattern {
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text,
+        _ if escape == Some('\\') => return Ok(()),
+        _ => {
+            return Err(SqlError::new("a pattern with ESCAPE is written in the statement", at)
+                .hint("a pattern of each row escapes by backslashes, without ESCAPE"));
+        }
+    };
+    let (mut made, mut letters) = (String::with_capacity(written.len()), written.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            letter if Some(letter) == escape => match letters.next() {
+                Some(meant) => made.extend(['\\', meant]),
+                None => return Err(SqlError::new("a pattern of LIKE ends with its escape character", at)),
+            },
+            '\\' => made.push_str("\\\\"),
+            letter => made.push(letter),
+        }
+    }
+    *written = made;
+    Ok(())
+}
+
+/// The unit that a TIMESTAMP of so many digits of a second is whole in.
+fn unit_of_precision(data_type: &DataType) -> Option<&'static str> {
+    let DataType::Timestamp(Some(digits), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) = data_type
+    else {
+        return None;
+    };
+    match digits {
+        0 => Some("second"),
+        3 => Some("millisecond"),
+        6 => Some("microsecond"),
+        _ => None,
+    }
+}
+
+/// How many arguments a call has.
+fn count_of(function: &Function) -> usize {
+    match &function.args {
+        FunctionArguments::List(list) => list.args.len(),
+        _ => 0,
+    }
 }
 
 fn ident(function: &Function) -> Ident {

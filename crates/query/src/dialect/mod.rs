@@ -82,7 +82,7 @@ pub(crate) use again::{cast_uuids, has_casts_or_uuids, name_casts};
 pub(crate) use callable::is_callable;
 pub use calls::{Callable, CallableKind};
 pub(crate) use change::{returning_query, with_old_values};
-pub(crate) use digits::kept_as;
+pub(crate) use digits::{kept_as, number_kept};
 pub(crate) use fields::{fields_wanted, item_of, place_fields};
 pub(crate) use files::{FileCall, OptionValue, place_files};
 pub(crate) use long_lists::{Item, bytes_of_long_lists, items as items_of_long_list};
@@ -142,7 +142,7 @@ fn on_stack<T>(tokens: &Tokens, read: impl FnOnce() -> Result<T, SqlError>) -> R
 type Read = fn(&mut Cursor<'_>) -> cursor::Result<Statement>;
 
 /// The first words of statements, and what reads them.
-const READ_BY_HAND: [(&[&str], Read); 48] = [
+const READ_BY_HAND: [(&[&str], Read); 49] = [
     (&["PIVOT"], pivot::pivot),
     (&["CREATE", "TABLE"], table::create_table),
     (&["CREATE", "OR", "REPLACE", "TABLE"], table::create_table),
@@ -189,6 +189,7 @@ const READ_BY_HAND: [(&[&str], Read); 48] = [
     (&["DROP", "ROLE"], accounts::drop),
     (&["CREATE", "TOKEN"], accounts::create_token),
     (&["DROP", "TOKEN"], accounts::drop_token),
+    (&["REASSIGN"], accounts::reassign),
     (&["SUBSCRIBE"], subscribe::subscribe),
     (&["REPLAY"], subscribe::replay),
 ];
@@ -219,6 +220,7 @@ fn statement(tokens: &Tokens, sql: &str) -> Result<Statement, SqlError> {
                 .hint("a transaction is committed or rolled back as a whole"));
         }
     }
+    accounts::refuse_of_others(&cursor)?;
     if let Some((_, read)) = READ_BY_HAND.iter().find(|(words, _)| cursor.words(words)) {
         return read(&mut cursor);
     }
@@ -322,8 +324,32 @@ fn join_words(tokens: &mut Vec<TokenWithSpan>) {
     grouping::join_words(tokens);
     sample::join_words(tokens);
     join_stars(tokens);
+    unwrap_rows(tokens);
     from_first::join_words(tokens);
     from_first::name_columns(tokens);
+}
+
+/// `INSERT INTO t (VALUES …)`, and a query in brackets, as one without.
+fn unwrap_rows(tokens: &mut Vec<TokenWithSpan>) {
+    let Some(end) = tokens.last().map(|token| token.span.end) else { return };
+    let end = Position { line: end.line, column: end.column };
+    let (open, close) = {
+        let mut cursor = Cursor::new(tokens, 0, end);
+        if !cursor.eat(&["INSERT", "INTO"]) || cursor.table_name().is_err() {
+            return;
+        }
+        let open = tokens.len() - cursor.rest().len();
+        let is_query = |cursor: &Cursor<'_>| {
+            ["VALUES", "SELECT", "WITH", "FROM"].iter().any(|word| cursor.words(&[word]))
+        };
+        if !cursor.eat_token(&Token::LParen) || !is_query(&cursor) {
+            return;
+        }
+        let Some(length) = cursor.closing() else { return };
+        (open, open + 1 + length)
+    };
+    tokens.remove(close);
+    tokens.remove(open);
 }
 
 /// `a ** b` as `a ^ b`.

@@ -32,6 +32,15 @@ pub(super) fn show(cursor: &mut Cursor<'_>) -> Result<Option<Statement>> {
     if cursor.eat(&["PARTITIONS"]) {
         return Ok(Some(Statement::ShowPartitions { table: of_table(cursor)? }));
     }
+    if cursor.eat(&["CREATE"]) {
+        if !["TABLE", "VIEW"].iter().any(|kind| cursor.eat(&[kind])) && !cursor.eat(&["MATERIALIZED", "VIEW"])
+        {
+            return Err(cursor.expected("TABLE, VIEW or MATERIALIZED VIEW"));
+        }
+        let table = cursor.table_name()?;
+        cursor.expect_end()?;
+        return Ok(Some(Statement::ShowCreate { table }));
+    }
     if cursor.eat(&["COLUMNS"]) {
         return Ok(Some(Statement::ShowColumns { table: of_table(cursor)? }));
     }

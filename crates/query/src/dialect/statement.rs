@@ -205,6 +205,11 @@ pub enum Statement {
         /// Its number in SHOW QUERIES.
         id: u64,
     },
+    /// SHOW CREATE TABLE t.
+    ShowCreate {
+        /// The table or view, as written.
+        table: String,
+    },
     /// SHOW PARTITIONS FROM t.
     ShowPartitions {
         /// The table, as written.
@@ -365,14 +370,18 @@ impl Statement {
             | Statement::ShowMetrics
             | Statement::ShowConfig
             | Statement::ShowFunctions { .. }
+            | Statement::ShowCreate { .. }
             | Statement::ShowPartitions { .. }
             | Statement::ShowColumns { .. } => "SHOW",
         }
     }
 
-    /// Whether its text has a password: it is written nowhere.
-    pub fn has_secret(&self) -> bool {
-        matches!(self, Statement::Accounts(accounts) if accounts.has_secret())
+    /// Its text without the password, where it may have one, which is written nowhere.
+    pub fn without_secret(&self) -> Option<String> {
+        match self {
+            Statement::Accounts(accounts) => accounts.without_secret(),
+            _ => None,
+        }
     }
 
     /// Whether it is an INSERT of rows that stand in it.

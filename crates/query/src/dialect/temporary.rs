@@ -53,6 +53,7 @@ fn tables_changed(statement: &mut Statement) -> Vec<&mut String> {
         | Statement::Optimize { table, .. }
         | Statement::CopyFrom { table, .. }
         | Statement::CopyTo { source: CopySource::Table { name: table, .. }, .. }
+        | Statement::ShowCreate { table }
         | Statement::ShowPartitions { table }
         | Statement::ShowColumns { table } => vec![table],
         _ => Vec::new(),

@@ -263,3 +263,22 @@ fn names_take_the_spelling_of_the_catalog() {
     );
     check("INSERT INTO TRADES (TS, PRICE) VALUES (1, 2)", "INSERT INTO Trades (Ts, price) VALUES (1, 2)");
 }
+
+#[test]
+fn statements_about_users_that_others_have() {
+    for (sql, column, part) in [
+        ("CREATE SERVICE ACCOUNT feed", 1, "CREATE TOKEN name FOR"),
+        ("KILL QUERY 7", 1, "CANCEL QUERY 7"),
+        ("show full processlist", 1, "SHOW QUERIES"),
+        ("SET ROLE desk", 1, "all their roles at once"),
+        ("SHOW PERMISSIONS ann", 1, "SHOW GRANTS"),
+        ("CREATE POLICY p ON t", 1, "WHERE a condition"),
+        ("DROP USER ann CASCADE", 15, "OWNER TO another"),
+        ("GRANT SELECT ON t TO ann WITH GRANT OPTION", 26, "OWNER TO ann"),
+        ("GRANT desk TO ann WITH ADMIN OPTION", 19, "cannot be granted on"),
+        ("CREATE TOKEN k TYPE REST", 21, "every protocol"),
+    ] {
+        check_error(sql, 1, column, part);
+    }
+    parse("REVOKE ALL ON t FROM ann CASCADE").unwrap();
+}

@@ -6,14 +6,15 @@
 
 use super::cursor::{Cursor, Result, Tokens, statements};
 use super::materialized::{StoredView, view_of_stored};
+use super::subscribe::{query_of, quoted};
 use super::table::table_names;
 use super::walks::walk_mut;
 use super::{CreateView, SqlError, Statement, parse_query};
 use sqlparser::ast::{
-    Expr, Ident, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, TableAlias,
-    TableFactor, VisitMut, VisitorMut,
+    Expr, Ident, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, SetExpr,
+    TableAlias, TableFactor, VisitMut, VisitorMut,
 };
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -33,18 +34,43 @@ pub(super) fn create_view(cursor: &mut Cursor<'_>, sql: &str) -> Result<Statemen
         return Err(SqlError::new("OR REPLACE and IF NOT EXISTS exclude each other", position));
     }
     let name = cursor.table_name()?;
-    if !cursor.words(&["AS"]) {
-        let error = cursor.expected("AS and a query");
-        return Err(error.hint("columns take their names in the query: SELECT x AS name"));
+    let columns = if cursor.eat_token(&Token::LParen) { names_in_brackets(cursor)? } else { Vec::new() };
+    if !cursor.eat(&["AS"]) {
+        return Err(cursor.expected("AS and a query"));
     }
-    cursor.skip(1);
     let tokens = Tokens { tokens: cursor.rest().to_vec(), end: cursor.end() };
     let text = text_of(&tokens, sql).to_string();
     if text.is_empty() {
         return Err(cursor.expected("a query"));
     }
     let query = parse_query(&tokens)?;
+    if !columns.is_empty() {
+        let named = quoted(name.rsplit('.').next().unwrap_or(&name));
+        let text = format!("SELECT * FROM (\n{text}\n) AS {named}({})", columns.join(", "));
+        let query = query_of(&text, position)?;
+        return Ok(Statement::CreateView(CreateView {
+            name,
+            or_replace,
+            if_not_exists,
+            text,
+            query,
+            position,
+        }));
+    }
     Ok(Statement::CreateView(CreateView { name, or_replace, if_not_exists, text, query, position }))
+}
+
+/// Names of columns up to a closing bracket, in quotes.
+fn names_in_brackets(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    loop {
+        names.push(quoted(&cursor.name("the name of a column")?));
+        if !cursor.eat_token(&Token::Comma) {
+            break;
+        }
+    }
+    cursor.expect_token(&Token::RParen)?;
+    Ok(names)
 }
 
 /// DROP [MATERIALIZED] VIEW [IF EXISTS] v, ….
@@ -219,6 +245,8 @@ pub struct FoundView {
     pub stored: Option<StoredView>,
     /// Who its query reads as.
     pub reads_as: ReadsAs,
+    /// Whether whoever runs the statement may not read all that the query reads: plans know then where it ends.
+    pub is_guarded: bool,
 }
 
 /// Who reads what a name in FROM stands for.
@@ -245,6 +273,20 @@ pub(crate) fn rightful(name: &str) -> String {
 /// The table's own name, where one is of [`rightful`].
 pub(crate) fn own_of_rightful(name: &str) -> Option<&str> {
     name.strip_prefix(RIGHTFUL)
+}
+
+/// A query within another that gives the same rows, under a name by which plans tell what is a view's or a grant's from
+/// what users wrote around it.
+fn guarded(query: Box<Query>, name: &str, span: Span) -> Result<Box<Query>> {
+    let mut around = query_of_view("SELECT * FROM guarded")?;
+    if let SetExpr::Select(select) = around.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+    {
+        let name = Ident { value: rightful(name), quote_style: Some('"'), span };
+        let alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+        from.relation = TableFactor::Derived { lateral: false, subquery: query, alias, sample: None };
+    }
+    Ok(around)
 }
 
 /// A text with such names as the tables have them.
@@ -380,7 +422,10 @@ impl Expand<'_> {
         let (as_queries, reads_as) = (self.as_queries, found.reads_as);
         let mut inner = Expand { through, as_queries, reads_as, ..Expand::new(self.finds, self.read) };
         inner.within(query.as_mut())?;
-        Ok(query)
+        match found.is_guarded {
+            true => guarded(query, name, ident.span),
+            false => Ok(query),
+        }
     }
 
     fn place(&self, factor: &mut TableFactor) -> Result<()> {

@@ -1,23 +1,43 @@
 //! [`Access`]: the one way from somebody who connects to a database.
 
+mod conditions;
 mod told;
 
+pub(crate) use conditions::check_ungranted;
 pub use told::{Part, Privilege, Role};
 
 use crate::access::accounts::{Accounts, Proof, Token, missing};
 use crate::access::secret::token_hash;
 use crate::access::standing::{Object, Standing};
 use crate::access::{Limits, Verifier, Who, is_same};
+use crate::aside::Aside;
 use crate::audit::{Auditor, Deed, Origin, failure_of};
 use crate::database::Database;
+use crate::ddl::ddl;
 use crate::error::{ErrorKind, QueryError, Result, SqlState};
 use crate::shares::{Seat, Threads};
+use conditions::check_keeps_granted;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::streams::{Stream, StreamSettings};
 use tickstone_engine::{EngineError, Snapshot};
 use tickstone_model::{Rights, TableSchema};
+
+/// What stands in the place of a name that somebody may not know.
+pub(crate) const HIDDEN: &str = "…";
+
+/// An error that names a materialized view only to who sees it.
+pub(crate) fn without_hidden_views(mut error: EngineError, seen: &Snapshot) -> EngineError {
+    if let EngineError::HasViews { view, .. }
+    | EngineError::NotTakenIn { view, .. }
+    | EngineError::Frozen { view, .. } = &mut error
+        && seen.table(view).is_none()
+    {
+        *view = HIDDEN.to_string();
+    }
+    error
+}
 
 /// How often somebody who waits for their turn looks whether it has come.
 const TURN: Duration = Duration::from_millis(100);
@@ -30,6 +50,15 @@ pub struct Access {
     pub(crate) origin: Origin,
     /// That it is one of the connections that its user may have.
     _seat: Option<Arc<Seat>>,
+}
+
+/// A table that a name was of when its user reached it, and stays the table whatever has the name later.
+#[derive(Debug, Clone)]
+pub struct Reached {
+    /// The number of the table, which no other has.
+    pub id: u32,
+    /// What it was.
+    pub schema: Arc<TableSchema>,
 }
 
 impl Access {
@@ -53,9 +82,9 @@ impl Access {
         Self { origin, ..self }
     }
 
-    /// Whoever is to be told of a statement that only reads, or of one that does not; `None` where nobody is.
-    pub fn auditor(&self, only_reads: bool) -> Option<Arc<dyn Auditor>> {
-        self.database.auditor().filter(|auditor| auditor.wants(only_reads))
+    /// Whoever is to be told of what the user does; `None` where nobody is.
+    pub fn auditor(&self) -> Option<Arc<dyn Auditor>> {
+        self.database.auditor()
     }
 
     /// Checks that what the user does now can be told of, where it must be.
@@ -63,15 +92,20 @@ impl Access {
     /// # Errors
     /// Where it cannot.
     pub fn check_audit(&self) -> Result<()> {
-        self.auditor(false).map_or(Ok(()), |auditor| auditor.check())
+        self.auditor().map_or(Ok(()), |auditor| auditor.check())
     }
 
     /// Notes that rows were added to a table or a stream: for the audit log and for the user's limit of rows a second.
     pub fn added(&self, to: &str, rows: u64) {
-        if let Some(auditor) = self.auditor(false).filter(|_| rows > 0) {
+        self.tell_added(to, rows);
+        self.charge(rows);
+    }
+
+    /// Notes that rows were added, for the audit log alone.
+    pub(crate) fn tell_added(&self, to: &str, rows: u64) {
+        if let Some(auditor) = self.auditor().filter(|_| rows > 0) {
             auditor.added(&self.name(), self.origin, to, rows);
         }
-        self.charge(rows);
     }
 
     /// Tells of something that took a time and failed, or did not.
@@ -138,7 +172,7 @@ impl Access {
     /// How much of what all share the user may take; without limits where they may do everything.
     ///
     /// # Errors
-    /// Where the user was dropped.
+    /// Where the user was dropped, or is let in no more.
     pub fn limits(&self) -> Result<Limits> {
         let standing = self.standing(&self.database.engine().snapshot())?;
         Ok(standing.map(|standing| standing.limits.clone()).unwrap_or_default())
@@ -187,6 +221,9 @@ impl Access {
     /// # Errors
     /// Where the user was dropped, and where they are to come back in more than a minute.
     pub async fn turn(&self, is_answered: bool) -> Result<()> {
+        if let Some(user) = self.owner() {
+            self.database.shares().make_room(user);
+        }
         loop {
             match self.debt(is_answered)? {
                 Duration::ZERO => return Ok(()),
@@ -219,22 +256,75 @@ impl Access {
         self.owner() == other.owner() && self.who.is_none() == other.who.is_none()
     }
 
-    /// The newest schema of a table to all of which the user has these rights; `None` where there is none that they may
-    /// see.
+    /// A table to all of which the user has these rights; `None` where there is none that they may see.
     ///
     /// # Errors
     /// Where the user sees it and lacks a right to all of it, or was dropped.
-    pub fn table(&self, rights: Rights, name: &str) -> Result<Option<Arc<TableSchema>>> {
+    pub fn table(&self, rights: Rights, name: &str) -> Result<Option<Reached>> {
         let snapshot = self.database.engine().snapshot();
         let standing = self.standing(&snapshot)?;
         let Some(table) = snapshot.table(name) else { return Ok(None) };
         let schema = table.schema();
-        let Some(standing) = standing else { return Ok(Some(Arc::clone(schema))) };
+        let reached = Reached { id: table.id(), schema: Arc::clone(schema) };
+        let Some(standing) = standing else { return Ok(Some(reached)) };
         let has = standing.with_all_of(schema);
         match has.has(rights) {
             _ if standing.with_any_of(schema).is_none() => Ok(None),
-            true => Ok(Some(Arc::clone(schema))),
+            true => Ok(Some(reached)),
             false => Err(standing.lacks(rights.without(has), Object::Table(schema.name()))),
+        }
+    }
+
+    /// The statement that makes a table or view, as far as the user may know it.
+    pub fn ddl_of(&self, schema: &TableSchema) -> String {
+        let standing = self.standing(&self.database.engine().snapshot());
+        match standing {
+            Ok(None) => ddl(schema),
+            Ok(Some(standing)) if standing.knows_query_of(schema) => ddl(schema),
+            _ => ddl(&schema.without_query()),
+        }
+    }
+
+    /// Checks again, before rows that came for a table since are stored, that the user may.
+    ///
+    /// # Errors
+    /// Where the user lacks one of the rights by now, or was dropped, and where the table was.
+    pub fn still_may(&self, rights: Rights, reached: &Reached) -> Result<()> {
+        let snapshot = self.database.engine().snapshot();
+        let Some(standing) = self.standing(&snapshot)? else { return Ok(()) };
+        let gone = || EngineError::TableGone { name: reached.schema.name().to_string() };
+        let table = snapshot.table_by_id(reached.id).ok_or_else(gone)?.schema();
+        let has = standing.with_all_of(table);
+        match has.has(rights) {
+            true => Ok(()),
+            false => Err(standing.lacks(rights.without(has), Object::Table(reached.schema.name()))),
+        }
+    }
+
+    /// Puts a table that was filled aside in the place of the one that has a name: of whichever has it by now, where the
+    /// user may replace that one.
+    ///
+    /// # Errors
+    /// Where the user may not, and as [`Aside::take_place_of`].
+    pub fn put_in_place(&self, aside: &Aside, name: &str) -> Result<()> {
+        let number = |snapshot: &Snapshot| snapshot.table(name).map(|there| there.id());
+        loop {
+            let there = number(&self.database.engine().snapshot());
+            match there {
+                Some(old) => {
+                    self.may(Rights::ALTER, name)?;
+                    let full = self.database.engine().snapshot();
+                    if let Some(new) = aside.table().and_then(|new| full.table_by_id(new)) {
+                        check_keeps_granted(&full, old, new.schema())?;
+                    }
+                }
+                None => self.may_make(name)?,
+            }
+            match aside.take_place_of(there, name) {
+                Err(_) if number(&self.database.engine().snapshot()) != there => {}
+                Err(error) => return Err(without_hidden_views(error, self.snapshot()?.as_ref()).into()),
+                Ok(()) => return Ok(()),
+            }
         }
     }
 
@@ -265,10 +355,19 @@ impl Access {
     /// # Errors
     /// As [`Self::may`].
     pub fn may_extend(&self, table: &str) -> Result<()> {
-        match self.may_everywhere(Rights::CREATE) {
-            Ok(()) => Ok(()),
-            Err(_) => self.may(Rights::ALTER, table),
-        }
+        // Whoever is to add columns needs no right to drop them.
+        let lacks = match self.may_everywhere(Rights::CREATE) {
+            Ok(()) => return Ok(()),
+            Err(lacks) => lacks,
+        };
+        self.may(Rights::ALTER, table).map_err(|_| {
+            let what = format!(
+                "user '{}' may not add columns to {table}: that needs CREATE, or ALTER on it",
+                self.name()
+            );
+            let told = QueryError::request(what).state(SqlState::Denied);
+            lacks.hint.map_or(told.clone(), |hint| told.hint(hint))
+        })
     }
 
     /// Checks rights to all there is and will be: CREATE, ADMIN.
@@ -282,6 +381,16 @@ impl Access {
             true => Ok(()),
             false => Err(standing.lacks(rights.without(standing.everywhere()), Object::AllTables)),
         }
+    }
+
+    /// Checks that the user may make a table of a name.
+    ///
+    /// # Errors
+    /// Where they may make none, or none of the name, or were dropped.
+    pub fn may_make(&self, table: &str) -> Result<()> {
+        self.may_everywhere(Rights::CREATE)?;
+        let snapshot = self.database.engine().snapshot();
+        self.standing(&snapshot)?.map_or(Ok(()), |standing| standing.check_name(&snapshot, table))
     }
 
     /// A stream, which is made where it is not there, and is its user's then: they read, append to, change and drop it.
@@ -410,7 +519,7 @@ impl Database {
     /// The access of a user by a token.
     ///
     /// # Errors
-    /// Where it is none, or has expired: the same error.
+    /// Where it is none, or has expired.
     pub fn access_by_token(&self, token: &str) -> Result<Access> {
         let wrong = || QueryError::request(WRONG).state(SqlState::WrongPassword);
         let now = self.accounts(&self.engine().snapshot())?.unwrap_or_default();
@@ -422,14 +531,13 @@ impl Database {
                 found = Some(kept);
             }
         }
-        let kept = found.filter(|kept| kept.is_valid()).ok_or_else(wrong)?;
-        self.access_with(&now.accounts, kept).ok_or_else(wrong)
+        self.access_with(&now.accounts, found.ok_or_else(wrong)?)
     }
 
     /// The access of a user who signed a message with the key of one of their tokens.
     ///
     /// # Errors
-    /// Where no key of theirs did, it has expired, or there is no such user: the same error.
+    /// Where no key of theirs did, or there is no such user: the same error. Where it has expired.
     pub fn access_by_signature(&self, user: &str, message: &[u8], signature: &[u8]) -> Result<Access> {
         let wrong = || QueryError::request(WRONG).state(SqlState::WrongPassword);
         let now = self.accounts(&self.engine().snapshot())?.unwrap_or_default();
@@ -438,20 +546,25 @@ impl Database {
         for kept in &now.accounts.tokens {
             if let Proof::Key(key) = &kept.proof
                 && Some(kept.user) == number
-                && kept.is_valid()
                 && key.has_signed(message, signature)
             {
                 found = Some(kept);
             }
         }
-        found.and_then(|kept| self.access_with(&now.accounts, kept)).ok_or_else(wrong)
+        self.access_with(&now.accounts, found.ok_or_else(wrong)?)
     }
 
-    /// The access of whoever has a token.
-    fn access_with(&self, accounts: &Accounts, kept: &Token) -> Option<Access> {
-        let name = accounts.name_of(kept.user)?.into();
+    /// The access of whoever has a token; that it has expired is told to them alone.
+    fn access_with(&self, accounts: &Accounts, kept: &Token) -> Result<Access> {
+        let wrong = |what: String| QueryError::request(what).state(SqlState::WrongPassword);
+        if !kept.is_valid() {
+            return Err(
+                wrong(format!("token '{}' has expired", kept.name)).hint("CREATE TOKEN makes another")
+            );
+        }
+        let name = accounts.name_of(kept.user).ok_or_else(|| wrong(WRONG.to_string()))?.into();
         let who = Who { user: kept.user, name, token: Some(kept.number) };
-        Some(Access::of(self, Some(who)))
+        Ok(Access::of(self, Some(who)))
     }
 }
 

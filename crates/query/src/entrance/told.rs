@@ -7,7 +7,7 @@ use crate::access::standing::Standing;
 use crate::aside::listed;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tickstone_engine::Snapshot;
+use tickstone_engine::{Snapshot, TableSnapshot};
 use tickstone_model::{Rights, TableSchema, is_same_name};
 
 /// A user or a role.
@@ -136,6 +136,17 @@ impl Access {
             None => return Some(true),
         };
         self.asked(&snapshot, role, |standing| standing.is(number) || standing.is_admin())
+    }
+
+    /// Whether the user sees all rows and columns of a table.
+    pub fn sees_all_of(&self, table: &TableSnapshot) -> bool {
+        let snapshot = self.database().engine().snapshot();
+        let Ok(standing) = self.standing(&snapshot) else { return false };
+        let whole = |standing: Arc<Standing>| {
+            let table = snapshot.table_by_id(table.id());
+            table.is_some_and(|table| standing.with_all_of(table.schema()).has(Rights::SELECT))
+        };
+        standing.is_none_or(whole)
     }
 
     /// The number and the name of the user or role that owns a table; `None` where whoever has the files does.

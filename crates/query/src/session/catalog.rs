@@ -3,7 +3,7 @@
 //! Invariant: all tables of a statement come from one snapshot, pinned when it begins.
 
 use crate::access::Who;
-use crate::access::standing::Standing;
+use crate::access::standing::{AUDIT, Standing};
 use crate::aside::listed;
 use crate::database::Database;
 use crate::dialect::own_of_rightful;
@@ -23,8 +23,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tickstone_engine::{Snapshot, TableSnapshot};
 use tickstone_model::is_same_name;
 
-/// What the audit log is read as.
-const AUDIT: &str = "audit";
 /// Most files, or patterns of them, that a session knows at once; more than a statement names.
 const FILES_KNOWN_MAX: usize = 1_000;
 
@@ -55,6 +53,13 @@ struct Pinned {
     seen: Arc<Snapshot>,
     /// What the user may do, where that is not everything.
     standing: Option<Arc<Standing>>,
+}
+
+impl Pinned {
+    /// Where the audit log is kept no table has its name; only those who may do everything read it.
+    fn is_audit_log(&self, name: &str) -> bool {
+        self.standing.is_none() && is_same_name(name, AUDIT) && self.full.audit().is_some()
+    }
 }
 
 impl PinnedSnapshot {
@@ -145,13 +150,18 @@ impl PinnedSnapshot {
     /// A table of a name, also one that is read by another's rights.
     fn table(&self, name: &str) -> Option<Arc<TableSnapshot>> {
         let pinned = self.pinned();
-        let (name, snapshot) = match own_of_rightful(name) {
-            Some(own) => (own, &pinned.full),
-            None => (name, &pinned.seen),
+        let (name, snapshot, is_by_right) = match own_of_rightful(name) {
+            Some(own) => (own, &pinned.full, true),
+            None => (name, &pinned.seen, false),
         };
-        // Where the audit log is kept no table has its name; only those who may do everything read it.
-        let audit = || snapshot.audit().filter(|_| is_same_name(name, AUDIT) && pinned.standing.is_none());
+        let may = is_by_right && is_same_name(name, AUDIT) || pinned.is_audit_log(name);
+        let audit = || snapshot.audit().filter(|_| may);
         snapshot.table(name).or_else(|| super::views::stored(snapshot, name)).or_else(audit).map(Arc::clone)
+    }
+
+    /// Whether a name is that of the audit log, which no list shows.
+    pub(crate) fn is_audit_log(&self, name: &str) -> bool {
+        self.pinned().is_audit_log(name)
     }
 
     /// What it is a snapshot of.

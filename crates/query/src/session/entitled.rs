@@ -33,9 +33,24 @@ struct Entitled {
 #[derive(Debug)]
 enum What {
     /// Of a table or view, by its number.
-    Table { table: u32, right: Rights, entitles: Entitles },
+    Table { table: u32, right: Rights, entitles: Entitles, view: Option<View> },
     /// Of streams, which table functions read: what the reader might do; `None` for everything.
     Streams(Option<Arc<Standing>>),
+}
+
+/// What a view gave its readers: its query, by the rights of its owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct View {
+    query: String,
+    owner: Option<u32>,
+}
+
+impl View {
+    fn of(table: &TableSnapshot) -> Option<Self> {
+        let schema = table.schema();
+        let query = schema.view().or_else(|| schema.materialized().map(|view| view.query.as_str()))?;
+        Some(Self { query: query.to_string(), owner: schema.access().owner })
+    }
 }
 
 impl Session {
@@ -81,13 +96,11 @@ fn meet(
             continue;
         }
         let entitles = reader.entitles(table, right);
-        of.push(Entitled { view_of, of: What::Table { table: table.id(), right, entitles } });
-        let schema = table.schema();
-        let query = schema.view().or_else(|| schema.materialized().map(|view| view.query.as_str()));
-        let Some(query) = query else { continue };
-        let owner = schema.access().owner;
+        let (view, id) = (View::of(table), table.id());
+        of.push(Entitled { view_of, of: What::Table { table: id, right, entitles, view: view.clone() } });
+        let Some(View { query, owner }) = view else { continue };
         let reader = Reader::of_owner(database, snapshot, owner)?;
-        let met = Met::of_query(&*query_of_view(query)?);
+        let met = Met::of_query(&*query_of_view(&query)?);
         meet(database, snapshot, &met, (Some(owner), &reader), right, of)?;
     }
     Ok(())
@@ -143,6 +156,13 @@ impl Reader {
     }
 }
 
+/// That a view which is read is another by now, or none.
+fn other_view() -> QueryError {
+    let what = "a view that is read was dropped, or given another query or owner";
+    let error = QueryError::request(what).state(SqlState::Denied);
+    error.hint("begin again: what may be read is found anew")
+}
+
 impl Entitlement {
     /// Rows that end with an error when it is no longer what it was.
     pub(crate) fn watch(self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
@@ -168,9 +188,11 @@ impl Entitlement {
             let reader = owner.as_ref().unwrap_or(&user);
             let (is_kept, name) = match &one.of {
                 What::Streams(before) => (reader.keeps_streams_of(before.as_ref()), "streams"),
-                What::Table { table, right, entitles } => match snapshot.table_by_id(*table) {
+                What::Table { table, right, entitles, view } => match snapshot.table_by_id(*table) {
+                    Some(table) if View::of(table) != *view => return Err(other_view()),
                     Some(table) => (reader.entitles(table, *right) == *entitles, table.schema().name()),
-                    // That it was dropped is told of where its rows are.
+                    None if view.is_some() => return Err(other_view()),
+                    // That a table was dropped is told of where its rows are.
                     None => continue,
                 },
             };

@@ -4,7 +4,7 @@
 use super::Session;
 use crate::aside::listed;
 use crate::dialect::{read_by_right, without_rightful};
-use crate::error::{QueryError, Result, nearest};
+use crate::error::{QueryError, Result, SqlState, nearest};
 use crate::functions::DEFINED;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::DataType;
@@ -41,6 +41,13 @@ impl Session {
         error.message = self.as_named(error.message);
         error.detail = error.detail.map(|detail| self.as_named(detail));
         error.hint = error.hint.map(|hint| self.as_named(hint));
+        if error.unknown_table().is_some_and(|name| self.pinned.is_audit_log(name)) {
+            // Queries find it: this was another statement.
+            error.message = "'audit' is the audit log, which is only read".to_string();
+            return error.state(SqlState::Denied).hint(
+                "others read it by a view of an admin's: CREATE VIEW audit_log AS SELECT … FROM audit; its rows go by the setting audit_ttl",
+            );
+        }
         let hinted = error.hint.as_deref().is_some_and(|hint| hint.starts_with("write "));
         let function =
             error.unknown_function().filter(|_| !hinted).and_then(|name| self.nearest_function(name));

@@ -8,7 +8,7 @@
 use super::Session;
 use super::views::{Reading, found};
 use crate::access::Source;
-use crate::access::standing::{Object, Reads, Standing};
+use crate::access::standing::{AUDIT, Object, Reads, Standing};
 use crate::dialect::materialized::view_of_stored;
 use crate::dialect::{
     Accounts, AlterTable, CopyEnd, CopySource, Found, FoundView, On, ReadsAs, Statement, names_read,
@@ -18,8 +18,8 @@ use crate::error::{QueryError, Result};
 use crate::paths::Allowed;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use tickstone_engine::{EngineError, Snapshot, TableSnapshot};
-use tickstone_model::Rights;
+use tickstone_engine::{Snapshot, TableSnapshot};
+use tickstone_model::{Rights, is_same_name};
 
 /// What was found while names were put in their places.
 #[derive(Default)]
@@ -56,6 +56,7 @@ impl Session {
         let full = self.pinned.full();
         let own = own_of_rightful(name).unwrap_or(name);
         let of_view = |mut view: FoundView| {
+            view.is_guarded = self.standing().is_some();
             met.materialized.set(met.materialized.get() || view.stored.is_some());
             if let Some(stored) = &view.stored
                 && let Some(made) = full.table(&view.name)
@@ -84,6 +85,25 @@ impl Session {
             None => (by_right && session.is_some() && own_of_rightful(name).is_none())
                 .then(|| Found::Table(rightful(own))),
         };
+        if full.audit().is_some() && is_same_name(own, AUDIT) {
+            // Only admins read it, and whoever may read a view of theirs.
+            let may = match reads_as {
+                ReadsAs::Owner(Some(owner)) => match self.pinned.standing_of_owner(owner) {
+                    Some(owner) if owner.is_admin() => true,
+                    Some(owner) => {
+                        met.refuse(owner.denied("read the audit log: an admin does"));
+                        false
+                    }
+                    None => {
+                        met.refuse(owner_dropped(AUDIT));
+                        false
+                    }
+                },
+                ReadsAs::Owner(None) => true,
+                ReadsAs::Statement | ReadsAs::Database => false,
+            };
+            return (may && session.is_some()).then(|| Found::Table(rightful(AUDIT)));
+        }
         let table = full.table(own).or_else(|| full.table(view_of_stored(own)?))?;
         match reads_as {
             ReadsAs::Database => whole(true),
@@ -98,9 +118,7 @@ impl Session {
                 }
                 Some(owner) => self.reads(&owner, table, right, met, || whole(true)),
                 None => {
-                    let what = format!("the owner of a view that reads '{own}' was dropped");
-                    let error = QueryError::request(what).state(crate::error::SqlState::Denied);
-                    met.refuse(error.hint("an admin makes the view anew, and owns it then"));
+                    met.refuse(owner_dropped(own));
                     None
                 }
             },
@@ -134,19 +152,12 @@ impl Session {
             Reads::All => whole(),
             Reads::Some(query) => {
                 let (name, reads_as) = (schema.name().to_string(), ReadsAs::Database);
-                Some(Found::View(FoundView { name, query, stored: None, reads_as }))
+                let is_guarded = self.standing().is_some();
+                Some(Found::View(FoundView { name, query, stored: None, reads_as, is_guarded }))
             }
-            // A table in memory, or a file, may have the name that is hidden.
-            Reads::Nothing
-                if standing.with_any_of(schema).is_none() && self.pinned.frame(schema.name()).is_some() =>
-            {
-                None
-            }
-            // Whoever asks may not know of it.
-            Reads::Nothing if standing.with_any_of(schema).is_none() && self.standing().is_some() => {
-                met.refuse(QueryError::from(EngineError::NoSuchTable { name: schema.name().to_string() }));
-                None
-            }
+            // Whoever asks may not know of it: it is looked for as any other name, which a table in memory or a file may
+            // have, and is missing as one that nothing has.
+            Reads::Nothing if standing.with_any_of(schema).is_none() && self.standing().is_some() => None,
             Reads::Nothing => {
                 met.refuse(standing.lacks(right, Object::Table(schema.name())));
                 None
@@ -169,6 +180,13 @@ impl Met {
     fn refuse(&self, error: QueryError) {
         self.refused.borrow_mut().get_or_insert(error);
     }
+}
+
+/// That nobody's rights are there for a view that reads a table.
+fn owner_dropped(table: &str) -> QueryError {
+    let what = format!("the owner of a view that reads '{table}' was dropped");
+    let error = QueryError::request(what).state(crate::error::SqlState::Denied);
+    error.hint("an admin gives the view another: ALTER VIEW name OWNER TO a user")
 }
 
 /// That rows came after the owner of a materialized view lost the right to what it is of, which `error` says.
@@ -218,6 +236,7 @@ impl Gate<'_> {
             }
             Statement::CreateView(view) => {
                 self.everywhere(Rights::CREATE, "make views")?;
+                self.standing.check_name(&self.full, &view.name)?;
                 match self.full.table(&view.name).filter(|_| view.or_replace) {
                     // Whoever reads it reads by its owner's rights: nobody else says what.
                     Some(there) if !self.standing.owns(there.schema()) => {
@@ -242,6 +261,14 @@ impl Gate<'_> {
                 match change {
                     // What partitions hold is found by a query over the table.
                     AlterTable::DropPartitions(_) => self.with(table, Rights::SELECT),
+                    // A name that views and feeds go by could become that of a column or a table which is hidden.
+                    AlterTable::DropColumn { .. } | AlterTable::RenameColumn { .. } => {
+                        self.with(table, Rights::SELECT)
+                    }
+                    AlterTable::Rename { to } => {
+                        self.with(table, Rights::SELECT)?;
+                        self.standing.check_name(&self.full, to)
+                    }
                     _ => Ok(()),
                 }
             }
@@ -278,10 +305,12 @@ impl Gate<'_> {
                 Err(self.standing.denied(&format!("{}: an admin does", statement.kind())))
             }
             Statement::ShowPartitions { table } => self.with(table, Rights::SELECT),
-            Statement::ShowColumns { table } => match self.session.snapshot().table(table) {
-                Some(_) => Ok(()),
-                None => self.with(table, Rights::SELECT),
-            },
+            Statement::ShowCreate { table } | Statement::ShowColumns { table } => {
+                match self.session.snapshot().table(table) {
+                    Some(_) => Ok(()),
+                    None => self.with(table, Rights::SELECT),
+                }
+            }
             Statement::Accounts(accounts) => self.accounts(accounts),
             Statement::Prepare { statement, .. } => self.check(statement),
             // These see what the user sees, or are of the session alone.
@@ -327,7 +356,12 @@ impl Gate<'_> {
             // The statement looks it up, and does not find it.
             return Ok(());
         }
-        Err(self.standing.lacks(rights.without(has), Object::Table(table.schema().name())))
+        let lacks = rights.without(has);
+        let on = Object::Table(table.schema().name());
+        Err(match self.standing.with_any_of(table.schema()).has(lacks) {
+            true => self.standing.has_only_some(lacks, on),
+            false => self.standing.lacks(lacks, on),
+        })
     }
 
     /// UPDATE and DELETE find rows by their values: those of all of them.
@@ -359,6 +393,7 @@ impl Gate<'_> {
 
     fn create(&self, name: &str, replaces: bool, what: &str) -> Result<()> {
         self.everywhere(Rights::CREATE, what)?;
+        self.standing.check_name(&self.full, name)?;
         let Some(there) = self.table(name) else { return Ok(()) };
         match replaces && !self.standing.with_all_of(there.schema()).has(Rights::ALTER) {
             true => Err(self.standing.denied(&format!("replace table {name}"))),
@@ -390,7 +425,7 @@ impl Gate<'_> {
             | Accounts::ShowLimits
             | Accounts::ShowGrants { .. } => true,
             // Which of them are the user's own is seen when they are found.
-            Accounts::DropToken { .. } => true,
+            Accounts::DropToken { user, .. } => user.as_deref().is_none_or(is_self),
             Accounts::Alter { name, .. } => is_self(name),
             Accounts::CreateToken { user, .. } => user.as_deref().is_none_or(is_self),
             Accounts::Rights { on: On::Tables(names), rights, .. } => {
@@ -405,6 +440,7 @@ impl Gate<'_> {
             | Accounts::Drop { .. }
             | Accounts::Rights { .. }
             | Accounts::Owner { .. }
+            | Accounts::Reassign { .. }
             | Accounts::Roles { .. } => false,
         };
         match allowed {

@@ -17,6 +17,7 @@ mod query;
 mod released;
 pub(crate) mod state;
 mod temporaries;
+mod transaction;
 mod views;
 
 pub(crate) use catalog::PinnedSnapshot;
@@ -25,13 +26,14 @@ pub(crate) use describe::inspected_schema;
 pub use entitled::Entitlement;
 pub(crate) use prepared::{Prepared, elsewhere};
 pub(crate) use released::released_batch;
+pub(crate) use transaction::OpenTransaction;
 pub(crate) use views::{Reading, frozen_buckets, stale_buckets, whole_buckets};
 
 use crate::access::Who;
 use crate::audit::Origin;
 use crate::database::Database;
 use crate::dialect::{self, Callable, Statement, own_of_rightful};
-use crate::entrance::Access;
+use crate::entrance::{Access, without_hidden_views};
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::export::Room;
 use crate::frame::Frame;
@@ -49,8 +51,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use temporaries::Temporaries;
-use tickstone_engine::{Engine, Snapshot, TableSnapshot, Transaction};
-use tickstone_model::SyncPolicy;
+use tickstone_engine::{Engine, Snapshot, TableSnapshot};
+use tickstone_model::{Rights, SyncPolicy};
 
 /// What a statement gave.
 pub enum Outcome {
@@ -103,9 +105,7 @@ pub struct Session {
     pub(crate) pinned: Arc<PinnedSnapshot>,
     pub(crate) states: States,
     shows: ShowFunctions,
-    pub(crate) transaction: Option<Transaction>,
-    /// What its rows hold of the user's limit of memory, where there is one.
-    pub(crate) transaction_held: Option<MemoryReservation>,
+    pub(crate) transaction: Option<OpenTransaction>,
     /// The sync policy of commits where the session sets one; else the table's.
     pub(crate) sync: Option<SyncPolicy>,
     pub(crate) prepared: Prepared,
@@ -119,8 +119,6 @@ pub struct Session {
     pub(crate) running: Option<Arc<Running>>,
     /// The text that the statement under way is, where that is all there is to say about it.
     pub(crate) whole: Option<Arc<str>>,
-    /// Where its user came from.
-    origin: Origin,
 }
 
 /// Whether statements may change what the database holds.
@@ -140,11 +138,13 @@ impl fmt::Debug for Session {
 
 impl Session {
     pub(crate) fn new(database: &Database, who: Option<Who>, origin: Origin, shows: ShowFunctions) -> Self {
-        let user = who.as_ref().filter(|who| !who.is_nobody()).map(|who| who.user);
+        let known = who.clone().filter(|who| !who.is_nobody());
+        let user = known.as_ref().map(|who| who.user);
         let pinned = Arc::new(PinnedSnapshot::new(database, who));
         let memory = Arc::new(SessionMemory::new(
             &database.base_state().runtime_env().memory_pool,
-            user,
+            known,
+            origin,
             user.map(|user| database.shares().memory(user)),
         ));
         let states = States::new(database, &pinned, &memory, shows, user);
@@ -154,7 +154,6 @@ impl Session {
             states,
             shows,
             transaction: None,
-            transaction_held: None,
             sync: None,
             prepared: Prepared::default(),
             temporaries: Temporaries::default(),
@@ -163,13 +162,13 @@ impl Session {
             memory,
             running: None,
             whole: None,
-            origin,
         }
     }
 
     /// Another session with the same settings.
     pub(crate) fn beside(&self) -> Self {
-        let mut other = Self::new(&self.database, self.pinned.who().cloned(), self.origin, self.shows);
+        let mut other =
+            Self::new(&self.database, self.pinned.who().cloned(), self.memory.origin(), self.shows);
         other.states.set_all(&self.states);
         other
     }
@@ -395,12 +394,14 @@ impl Session {
     ///
     /// # Errors
     /// Where no transaction is open, and those of [`Transaction::append`]: what was added before stays.
-    pub fn append(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
+    pub fn append(&mut self, table: &crate::Reached, rows: &RecordBatch) -> Result<()> {
         self.hold_for_transaction(rows)?;
+        let count = rows.num_rows() as u64;
         match &mut self.transaction {
             Some(open) => {
-                open.append(self.temporaries.stored_as(table).unwrap_or(table), rows)?;
-                self.access().added(table, rows.num_rows() as u64);
+                open.waiting.append_to(table.id, table.schema.name(), rows)?;
+                open.goes_into(table, Rights::INSERT, count);
+                self.access().charge(count);
                 Ok(())
             }
             None => Err(QueryError::request("no transaction is open").hint("BEGIN starts one")),
@@ -412,15 +413,15 @@ impl Session {
     /// # Errors
     /// Where there is no room for them.
     pub(crate) fn hold_for_transaction(&mut self, rows: &RecordBatch) -> Result<()> {
-        if self.transaction.is_none() || !self.memory.is_limited() {
-            return Ok(());
-        }
-        let held = match self.transaction_held.take() {
-            Some(held) => held,
-            None => self.held_for("the open transaction"),
+        let Some(mut open) = self.transaction.take() else { return Ok(()) };
+        let grown = match self.memory.is_limited() {
+            true => {
+                let held = open.held.get_or_insert_with(|| self.held_for("the open transaction"));
+                held.try_grow(rows.get_array_memory_size())
+            }
+            false => Ok(()),
         };
-        let grown = held.try_grow(rows.get_array_memory_size());
-        self.transaction_held = Some(held);
+        self.transaction = Some(open);
         Ok(grown?)
     }
 
@@ -457,7 +458,6 @@ impl Session {
         self.temporaries = Temporaries::default();
         self.prepared = Prepared::default();
         self.transaction = None;
-        self.transaction_held = None;
     }
 
     /// The database it belongs to.
@@ -481,7 +481,7 @@ impl Session {
 
     /// The access that it is a session of.
     pub fn access(&self) -> Access {
-        Access::of(&self.database, self.pinned.who().cloned()).from(self.origin)
+        Access::of(&self.database, self.pinned.who().cloned()).from(self.memory.origin())
     }
 
     /// The name of its user; `None` where nobody said who they are.
@@ -523,7 +523,7 @@ impl Session {
         let done = done.map_err(|error| {
             QueryError::new(ErrorKind::Report, format!("a statement was cut short: {error}"))
         })?;
-        Ok(done?)
+        done.map_err(|error| without_hidden_views(error, &self.snapshot()).into())
     }
 }
 

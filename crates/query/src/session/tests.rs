@@ -347,11 +347,12 @@ fn an_open_transaction_takes_batches() {
         .expect("it is stored");
     let more =
         RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).expect("one");
-    assert!(session.append("t", &more).is_err(), "no transaction is open");
-    run(&mut session, "BEGIN", &Parameters::None).expect("none is open");
     let mut appender =
         crate::append::Appender::to_table(&session.access(), "t", &batch.schema()).expect("it fits");
-    session.append("t", &appender.cast_owned(&batch).expect("it fits")).expect("it is open");
+    let cast = appender.cast_owned(&batch).expect("it fits");
+    assert!(session.append(appender.table(), &more).is_err(), "no transaction is open");
+    run(&mut session, "BEGIN", &Parameters::None).expect("none is open");
+    session.append(appender.table(), &cast).expect("it is open");
     check(&mut session, "SELECT count(*) FROM t", &["3"]);
     run(&mut session, "COMMIT", &Parameters::None).expect("it is open");
     check(&mut session, "SELECT count(*) FROM t", &["6"]);

@@ -26,7 +26,7 @@ pub(super) fn found(snapshot: &Snapshot, name: &str, reading: Reading) -> Option
     let name = schema.name().to_string();
     let reads_as = ReadsAs::Owner(schema.access().owner);
     if let Some(query) = schema.view() {
-        return Some(FoundView { name, query: query.to_string(), stored: None, reads_as });
+        return Some(FoundView { name, query: query.to_string(), stored: None, reads_as, is_guarded: false });
     }
     let of = schema.materialized()?;
     let query = of.query.clone();
@@ -45,7 +45,7 @@ pub(super) fn found(snapshot: &Snapshot, name: &str, reading: Reading) -> Option
         time: time_of(schema)?,
         stale: stale.into_iter().map(|range| (range.from, range.to)).collect(),
     };
-    Some(FoundView { name, query, stored: Some(stored), reads_as })
+    Some(FoundView { name, query, stored: Some(stored), reads_as, is_guarded: false })
 }
 
 /// What is stored of a view, by the name that stands for that.

@@ -1,9 +1,11 @@
 //! Users, roles, tokens and grants: what the statements about them do. `session::gate` says who may.
 
+use super::accounts_shown;
 use super::show::{batch, shown, strings};
 use crate::access::accounts::{Accounts as All, Proof, READY_MADE, Token, missing};
 use crate::access::limits::{Limit, Limits};
 use crate::access::secret::{PublicKey, new_token};
+use crate::access::standing::{Name, Object, REJECTED, Standing};
 use crate::access::{Verifier, now_ns};
 use crate::aside::listed;
 use crate::database::Database;
@@ -11,8 +13,6 @@ use crate::dialect::{Accounts, On, Secret};
 use crate::error::{QueryError, Result, SqlState};
 use crate::session::{Outcome, Session};
 use crate::texts::parse_instant;
-use datafusion::arrow::array::{ArrayRef, BooleanArray};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineError, Snapshot, TableSnapshot};
 use tickstone_model::{AlterTable, Grant, Rights, TableAccess, TableSchema, format_nanos, is_same_name};
@@ -24,10 +24,10 @@ use tickstone_model::{AlterTable, Grant, Rights, TableAccess, TableSchema, forma
 pub(super) async fn run(session: &Session, statement: Accounts) -> Result<Outcome> {
     let database = session.database().clone();
     match statement {
-        Accounts::ShowUsers => users(&database, session),
-        Accounts::ShowTokens => tokens(&database, session),
-        Accounts::ShowLimits => limits(&database, session),
-        Accounts::ShowGrants { of } => grants(&database, session, of.as_deref()),
+        Accounts::ShowUsers => accounts_shown::users(&database, session),
+        Accounts::ShowTokens => accounts_shown::tokens(&database, session),
+        Accounts::ShowLimits => accounts_shown::limits(&database, session),
+        Accounts::ShowGrants { of } => accounts_shown::grants(&database, session, of.as_deref()),
         other => {
             let standing = session.standing();
             let by = By {
@@ -105,6 +105,10 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                 }
                 let found = all.named(&name).filter(|(_, account)| account.is_user == is_user);
                 let (number, _) = found.ok_or_else(|| missing_as(all, kind, &name))?;
+                if value.is_some() && is_admin(all, &number) {
+                    let what = format!("'{name}' is an admin, and admins have no limits");
+                    return Err(QueryError::request(what).hint("REVOKE admin first"));
+                }
                 if let Some(account) = all.accounts.get_mut(&number) {
                     match limit {
                         Some(limit) => account.limits.set(limit, value),
@@ -124,7 +128,7 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                     }
                     match all.named(name).filter(|(_, account)| account.is_user == is_user) {
                         Some((number, _)) => all.drop(number),
-                        None if if_exists => {}
+                        None if if_exists && all.named(name).is_none() => {}
                         None => return Err(missing_as(all, kind, name)),
                     }
                 }
@@ -179,16 +183,25 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
             columns.push(("user", strings([Some(of)].into_iter())));
             shown(batch(columns)?)
         }
-        Accounts::DropToken { names, if_exists } => {
+        Accounts::DropToken { names, user: of, if_exists } => {
             database.change_accounts(|all| {
+                let of = of.as_ref().map(|name| user(all, name).map(|(number, _)| number)).transpose()?;
                 for name in &names {
-                    let found = all.tokens.iter().position(|token| {
-                        is_same_name(&token.name, name) && by.number.is_none_or(|user| token.user == user)
-                    });
-                    match found {
-                        Some(place) => drop(all.tokens.remove(place)),
-                        None if if_exists => {}
-                        None => return Err(missing("token", name)),
+                    let is_it = |token: &&Token| {
+                        is_same_name(&token.name, name)
+                            && by.number.or(of).is_none_or(|user| token.user == user)
+                    };
+                    let found: Vec<u32> = all.tokens.iter().filter(is_it).map(|token| token.number).collect();
+                    match found.as_slice() {
+                        [number] => all.tokens.retain(|token| token.number != *number),
+                        [] if if_exists => {}
+                        [] => return Err(missing("token", name)),
+                        _ => {
+                            let what = format!("several users have a token '{name}'");
+                            return Err(
+                                QueryError::request(what).hint(format!("DROP TOKEN {name} FOR a user"))
+                            );
+                        }
                     }
                 }
                 Ok(())
@@ -199,9 +212,10 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
             database.change_accounts(|all| {
                 for (role, who) in roles.iter().flat_map(|role| who.iter().map(move |who| (role, who))) {
                     let (of, role) = (account(all, who)?, all.number(role)?);
-                    match all.accounts.get_mut(&of).filter(|_| revokes) {
-                        Some(account) => drop(account.roles.remove(&role)),
-                        None => give(all, of, role)?,
+                    if !revokes {
+                        give(all, of, role)?;
+                    } else if !all.accounts.get_mut(&of).is_some_and(|of| of.roles.remove(&role)) {
+                        check_without(all, of, role)?;
                     }
                 }
                 check_has_admin(all)
@@ -211,11 +225,34 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
         Accounts::Owner { name, to } => {
             database.change_accounts(|all| {
                 let (owner, _) = user(all, &to)?;
-                grant_on(database.engine(), &name, |schema| {
-                    Ok(TableAccess { owner: Some(owner), ..schema.access().clone() })
-                })
+                let owned =
+                    |schema: &TableSchema| Ok(TableAccess { owner: Some(owner), ..schema.access().clone() });
+                let snapshot = database.engine().snapshot();
+                // What is rejected of a stream goes with the table that it is parsed for.
+                let rejected = format!("{name}{REJECTED}");
+                let before = table(&snapshot, &name)?.schema();
+                if before.source().is_some()
+                    && let Some(beside) = snapshot.table(&rejected)
+                    && beside.schema().access().owner == before.access().owner
+                {
+                    grant_on(database.engine(), &rejected, owned)?;
+                }
+                grant_on(database.engine(), &name, owned)
             })?;
             Ok(Outcome::done("ALTER TABLE"))
+        }
+        Accounts::Reassign { from, to } => {
+            database.change_accounts(|all| {
+                let ((from, _), (to, _)) = (user(all, &from)?, user(all, &to)?);
+                let snapshot = database.engine().snapshot();
+                let owned = listed(&snapshot).filter(|table| table.schema().access().owner == Some(from));
+                owned.map(|table| table.schema().name()).try_for_each(|name| {
+                    grant_on(database.engine(), name, |schema| {
+                        Ok(TableAccess { owner: Some(to), ..schema.access().clone() })
+                    })
+                })
+            })?;
+            Ok(Outcome::done("REASSIGN OWNED"))
         }
         Accounts::Rights { rights, on, columns, filter, who, revokes } => {
             let to = accounts_of(database, &who)?;
@@ -226,11 +263,20 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                     };
                     // One change of users and grants after another: none is lost. Where one table of several cannot have
                     // it, none has it.
-                    database.change_accounts(|_| {
+                    database.change_accounts(|all| {
                         let snapshot = database.engine().snapshot();
-                        names
-                            .iter()
-                            .try_for_each(|name| grant(table(&snapshot, name)?.schema()).map(drop))?;
+                        for name in names {
+                            let schema = table(&snapshot, name)?.schema();
+                            let unchanged = grant(schema)? == *schema.access();
+                            if !revokes && (filter.is_some() || !columns.is_empty()) {
+                                check_narrows(all, &to, rights, schema)?;
+                            }
+                            if revokes && unchanged {
+                                check_gone(all, &to, rights, &Object::Table(schema.name()), |standing| {
+                                    standing.with_any_of(schema)
+                                })?;
+                            }
+                        }
                         names.iter().try_for_each(|name| grant_on(database.engine(), name, grant))
                     })?;
                 }
@@ -241,6 +287,13 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                     }
                     database.change_accounts(|all| {
                         for name in names {
+                            let has = |number| all.streams.get(name)?.get(number).copied();
+                            let has = |number| has(number).unwrap_or_default().has_any(rights);
+                            if revokes && !to.iter().any(has) {
+                                check_gone(all, &to, rights, &Object::Stream(name), |standing| {
+                                    standing.with_stream(name)
+                                })?;
+                            }
                             let there = all.streams.entry(name.clone()).or_default();
                             for number in &to {
                                 let before = there.get(number).copied().unwrap_or_default();
@@ -266,6 +319,9 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                         _ => rights,
                     };
                     database.change_accounts(|all| {
+                        let before = all.clone();
+                        // As PostgreSQL has it, what was granted on each of them goes, too.
+                        let mut took = revokes && revoke_each(database, all, &on, &to, rights)?;
                         for number in &to {
                             let Some(account) = all.accounts.get_mut(number) else {
                                 let what = "what the ready-made roles may do stays as it is";
@@ -280,6 +336,14 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                             if matches!(on, On::AllStreams | On::All) {
                                 account.on_streams = change(account.on_streams);
                             }
+                        }
+                        took |= before != *all;
+                        if revokes && !took {
+                            check_gone(all, &to, rights, &Object::AllTables, |standing| match on {
+                                On::AllStreams => standing.with_stream(""),
+                                On::AllTables => standing.everywhere(),
+                                _ => standing.everywhere() | standing.with_stream(""),
+                            })?;
                         }
                         check_has_admin(all)
                     })?;
@@ -325,7 +389,17 @@ fn verifier(password: &Secret) -> Result<Verifier> {
     if password.0.is_empty() {
         return Err(QueryError::request("a password is not empty"));
     }
-    Verifier::parse(&password.0).map_or_else(|| Verifier::of_password(&password.0), Ok)
+    let is_md5 = |hash: &str| hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if password.0.strip_prefix("md5").is_some_and(is_md5) {
+        let what = "an MD5 hash of PostgreSQL's is no password, and cannot be checked";
+        return Err(QueryError::request(what).hint("give the password itself, or its SCRAM-SHA-256 verifier"));
+    }
+    match Verifier::parse(&password.0) {
+        // What psql's `\password` sends of an empty one.
+        Some(verifier) if verifier.is_of("") => Err(QueryError::request("a password is not empty")),
+        Some(verifier) => Ok(verifier),
+        None => Verifier::of_password(&password.0),
+    }
 }
 
 fn instant(text: &str) -> Result<i64> {
@@ -443,6 +517,106 @@ fn granted(
     Ok(access)
 }
 
+/// Takes rights on single tables, views and streams away; whether there were any.
+fn revoke_each(database: &Database, all: &mut All, on: &On, of: &[u32], rights: Rights) -> Result<bool> {
+    let mut took = false;
+    if matches!(on, On::AllTables | On::All) {
+        let snapshot = database.engine().snapshot();
+        for table in listed(&snapshot) {
+            let revoked = |schema: &TableSchema| {
+                granted(schema, rights.common(Rights::OF_OBJECTS), &[], None, of, true)
+            };
+            if revoked(table.schema())? != *table.schema().access() {
+                took = true;
+                grant_on(database.engine(), table.schema().name(), revoked)?;
+            }
+        }
+    }
+    if matches!(on, On::AllStreams | On::All) {
+        for there in all.streams.values_mut() {
+            for number in of {
+                if let Some(has) = there.get_mut(number) {
+                    took |= has.has_any(rights);
+                    *has = has.without(rights);
+                }
+            }
+            there.retain(|_, rights| !rights.is_none());
+        }
+        all.streams.retain(|_, granted| !granted.is_empty());
+    }
+    Ok(took)
+}
+
+/// That a grant of some rows or columns goes to nobody who has all of them: it would seem to leave out the others.
+///
+/// # Errors
+/// Where somebody has.
+fn check_narrows(all: &All, to: &[u32], rights: Rights, schema: &TableSchema) -> Result<()> {
+    for number in to {
+        let Some(account) = all.accounts.get(number) else { continue };
+        let standing = Standing::of(all, *number, account);
+        let whole = standing.with_all_of(schema).common(rights);
+        if !whole.is_none() {
+            let (name, table) = (&account.name, Object::Table(schema.name()));
+            let what = format!(
+                "'{name}' has {whole} on all of {table} already, and grants add up: none takes rows away"
+            );
+            let hint = format!("REVOKE what gives all of it first; SHOW GRANTS FOR {} lists it", Name(name));
+            return Err(QueryError::request(what).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// That somebody to whom a role was not given does not have it, or what it may do, in another way.
+///
+/// # Errors
+/// Where they have.
+fn check_without(all: &All, of: u32, role: u32) -> Result<()> {
+    let Some(account) = all.accounts.get(&of) else { return Ok(()) };
+    let standing = Standing::of(all, of, account);
+    let ready = READY_MADE.iter().find(|(number, ..)| *number == role).map(|(_, _, rights)| *rights);
+    let has = |rights: Rights| match rights.has(Rights::ADMIN) {
+        true => standing.is_admin(),
+        false => standing.everywhere().has(rights),
+    };
+    if !standing.is(role) && !ready.is_some_and(has) {
+        return Ok(());
+    }
+    let (name, role) = (&account.name, all.name_of(role).unwrap_or_default());
+    let what = format!("nothing was revoked: '{name}' has what role '{role}' has in another way");
+    let hint = format!("SHOW GRANTS FOR {} lists it: another role, or ON ALL", Name(name));
+    Err(QueryError::request(what).hint(hint))
+}
+
+/// That a REVOKE which found no such grant leaves nobody with the right: it would seem to have ended it.
+///
+/// # Errors
+/// Where somebody has it in another way.
+fn check_gone(
+    all: &All,
+    of: &[u32],
+    rights: Rights,
+    on: &Object<'_>,
+    has: impl Fn(&Standing) -> Rights,
+) -> Result<()> {
+    for number in of {
+        let Some(account) = all.accounts.get(number) else { continue };
+        let standing = Standing::of(all, *number, account);
+        let kept = has(&standing).common(rights);
+        if kept.is_none() {
+            continue;
+        }
+        let what = format!("nothing was revoked: '{}' has {kept} on {on} in another way", account.name);
+        let hint = format!(
+            "SHOW GRANTS FOR {} lists it: a role, ALL TABLES, ALL STREAMS, or as its owner",
+            Name(&account.name)
+        );
+        return Err(QueryError::request(what).hint(hint));
+    }
+    Ok(())
+}
+
 fn table<'a>(snapshot: &'a Snapshot, name: &str) -> Result<&'a Arc<TableSnapshot>> {
     let missing = || QueryError::from(EngineError::NoSuchTable { name: name.to_string() });
     snapshot.table(name).ok_or_else(missing)
@@ -497,132 +671,4 @@ async fn filter_checked(session: &Session, statement: &Accounts) -> Result<()> {
         })?;
     }
     Ok(())
-}
-
-/// SHOW USERS: ready-made roles first.
-fn users(database: &Database, session: &Session) -> Result<Outcome> {
-    let now = database.accounts(&session.full_snapshot())?.unwrap_or_default();
-    let all = &now.accounts;
-    let standing = session.standing();
-    let is_shown = |number: &u32| standing.as_ref().is_none_or(|standing| standing.is(*number));
-    let ready = READY_MADE.iter().filter(|(number, ..)| is_shown(number));
-    let mut rows: Vec<(String, bool, bool, String)> =
-        ready.map(|(_, name, _)| ((*name).to_string(), false, false, String::new())).collect();
-    let mut own: Vec<_> =
-        all.accounts.iter().filter(|(number, _)| is_shown(number)).map(|(_, of)| of).collect();
-    own.sort_by(|a, b| a.name.cmp(&b.name));
-    rows.extend(own.into_iter().map(|account| {
-        let roles: Vec<&str> = account.roles.iter().filter_map(|role| all.name_of(*role)).collect();
-        (account.name.clone(), account.is_user, account.verifier.is_some(), roles.join(", "))
-    }));
-    let flags = |values: Vec<bool>| Arc::new(BooleanArray::from(values)) as ArrayRef;
-    shown(batch(vec![
-        ("name", strings(rows.iter().map(|row| Some(&row.0)))),
-        ("can_connect", flags(rows.iter().map(|row| row.1).collect())),
-        ("has_password", flags(rows.iter().map(|row| row.2).collect())),
-        ("roles", strings(rows.iter().map(|row| Some(&row.3)))),
-    ])?)
-}
-
-/// SHOW TOKENS: those of all users for an admin, else the user's own.
-fn tokens(database: &Database, session: &Session) -> Result<Outcome> {
-    let now = database.accounts(&session.full_snapshot())?.unwrap_or_default();
-    let standing = session.standing();
-    let is_shown = |user: u32| standing.as_ref().is_none_or(|standing| standing.user == user);
-    let tokens: Vec<_> = now.accounts.tokens.iter().filter(|token| is_shown(token.user)).collect();
-    let owner = |user| now.accounts.name_of(user).map(str::to_string);
-    shown(batch(vec![
-        ("name", strings(tokens.iter().map(|token| Some(&token.name)))),
-        ("user", strings(tokens.iter().map(|token| owner(token.user)))),
-        ("type", strings(tokens.iter().map(|token| Some(token.proof.kind())))),
-        ("expires", strings(tokens.iter().map(|token| token.expires.map(format_nanos)))),
-    ])?)
-}
-
-/// SHOW LIMITS: those of all users and roles for an admin, else what holds for the user.
-fn limits(database: &Database, session: &Session) -> Result<Outcome> {
-    let now = database.accounts(&session.full_snapshot())?.unwrap_or_default();
-    let rows: Vec<(String, &str, String)> = match session.standing() {
-        Some(standing) => of_limits(&standing.name, &standing.limits).collect(),
-        None => {
-            let accounts = now.accounts.accounts.values();
-            accounts.flat_map(|account| of_limits(&account.name, &account.limits)).collect()
-        }
-    };
-    shown(batch(vec![
-        ("name", strings(rows.iter().map(|row| Some(&row.0)))),
-        ("limit", strings(rows.iter().map(|row| Some(row.1)))),
-        ("value", strings(rows.iter().map(|row| Some(&row.2)))),
-    ])?)
-}
-
-fn of_limits<'a>(
-    name: &'a str,
-    limits: &'a Limits,
-) -> impl Iterator<Item = (String, &'static str, String)> + 'a {
-    limits.iter().map(|(limit, value)| (name.to_string(), limit.name(), limit.shown(value)))
-}
-
-/// One row of SHOW GRANTS.
-type Granted = (String, &'static str, Option<String>, String, Option<String>, Option<String>);
-
-/// SHOW GRANTS: an admin sees all, others their own.
-fn grants(database: &Database, session: &Session, of: Option<&str>) -> Result<Outcome> {
-    let snapshot = session.full_snapshot();
-    let now = database.accounts(&snapshot)?.unwrap_or_default();
-    let wanted = of.map(|name| now.accounts.number(name)).transpose()?;
-    let standing = session.standing();
-    let is_shown = |number: u32| {
-        wanted.is_none_or(|wanted| wanted == number)
-            && standing.as_ref().is_none_or(|standing| standing.is(number))
-    };
-    let rows = all_granted(&now.accounts, &snapshot, &is_shown);
-    shown(batch(vec![
-        ("grantee", strings(rows.iter().map(|row| Some(&row.0)))),
-        ("kind", strings(rows.iter().map(|row| Some(row.1)))),
-        ("object", strings(rows.iter().map(|row| row.2.as_ref()))),
-        ("rights", strings(rows.iter().map(|row| Some(&row.3)))),
-        ("columns", strings(rows.iter().map(|row| row.4.as_ref()))),
-        ("filter", strings(rows.iter().map(|row| row.5.as_ref()))),
-    ])?)
-}
-
-fn all_granted(all: &All, snapshot: &Snapshot, is_shown: &dyn Fn(u32) -> bool) -> Vec<Granted> {
-    let mut rows: Vec<Granted> = Vec::new();
-    let name = |number: u32| all.name_of(number).map(str::to_string);
-    for (number, account) in all.accounts.iter().filter(|(number, _)| is_shown(**number)) {
-        let to = || name(*number).unwrap_or_default();
-        rows.extend(account.roles.iter().map(|role| (to(), "role", name(*role), String::new(), None, None)));
-        for (kind, rights) in [("all tables", account.on_tables), ("all streams", account.on_streams)] {
-            if !rights.is_none() {
-                rows.push((to(), kind, None, rights.to_string(), None, None));
-            }
-        }
-    }
-    for table in listed(snapshot) {
-        let schema = table.schema();
-        let kind = if schema.view().is_some() || schema.materialized().is_some() { "view" } else { "table" };
-        let access = schema.access();
-        if let Some(owner) = access.owner.filter(|owner| is_shown(*owner)).and_then(name) {
-            rows.push((owner, kind, Some(schema.name().to_string()), "OWNER".to_string(), None, None));
-        }
-        for grant in access.grants.iter().filter(|grant| is_shown(grant.to)) {
-            let Some(to) = name(grant.to) else { continue };
-            let is_in = |place: &usize| {
-                grant.columns.as_ref().is_some_and(|ids| ids.contains(&schema.column_id(*place)))
-            };
-            let names = (0..schema.columns().len()).filter(is_in).map(|place| &*schema.columns()[place].name);
-            let columns = grant.columns.as_ref().map(|_| names.collect::<Vec<_>>().join(", "));
-            let object = Some(schema.name().to_string());
-            rows.push((to, kind, object, grant.rights.to_string(), columns, grant.filter.clone()));
-        }
-    }
-    let of_streams = all.streams.iter().flat_map(|(stream, granted): (&String, &BTreeMap<u32, Rights>)| {
-        granted.iter().map(move |(to, rights)| (stream, *to, *rights))
-    });
-    rows.extend(of_streams.filter(|(_, to, _)| is_shown(*to)).filter_map(|(stream, to, rights)| {
-        Some((name(to)?, "stream", Some(stream.clone()), rights.to_string(), None, None))
-    }));
-    rows.sort_by(|a, b| (&a.0, a.1, &a.2, &a.3).cmp(&(&b.0, b.1, &b.2, &b.3)));
-    rows
 }

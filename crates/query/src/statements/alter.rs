@@ -2,13 +2,15 @@
 
 use super::materialized;
 use crate::cast::no_such_column;
-use crate::dialect::{AlterTable, Partitions, has_name};
+use crate::derived;
+use crate::dialect::{AlterTable, Partitions};
+use crate::entrance::check_ungranted;
 use crate::error::{QueryError, Result};
 use crate::session::{Outcome, Session};
 use sqlparser::ast;
 use std::sync::Arc;
 use tickstone_engine::TableSnapshot;
-use tickstone_model::{AlterTable as Change, Column, Grant, TableSchema, TimeRange, Ttl};
+use tickstone_model::{AlterTable as Change, Column, TimeRange, Ttl};
 
 const TAG: &str = "ALTER TABLE";
 
@@ -36,13 +38,13 @@ pub(super) async fn run(
         AlterTable::AddColumn { name, column_type, .. } => Change::AddColumn(Column::new(name, column_type)),
         AlterTable::DropColumn { name, .. } => {
             let name = found(&name)?;
-            check_ungranted(schema, &name)?;
+            check_ungranted(&session.full_snapshot(), table.id(), &name)?;
             materialized::check_unread(session, schema.name(), &name)?;
             Change::DropColumn(name)
         }
         AlterTable::RenameColumn { from, to } => {
             let from = found(&from)?;
-            check_ungranted(schema, &from)?;
+            check_ungranted(&session.full_snapshot(), table.id(), &from)?;
             materialized::check_unread(session, schema.name(), &from)?;
             Change::RenameColumn { from, to }
         }
@@ -51,30 +53,37 @@ pub(super) async fn run(
                 QueryError::request(format!("'{name}' is a table of this session, which keeps its name"));
             return Err(error.hint(format!("CREATE TABLE … AS SELECT * FROM {name} keeps its rows")));
         }
-        AlterTable::Rename { to } => Change::RenameTable(to),
-        AlterTable::AddIndex(names) => return index(session, schema, &names, Change::AddIndex).await,
-        AlterTable::DropIndex(names) => return index(session, schema, &names, Change::DropIndex).await,
+        AlterTable::Rename { to } => {
+            if schema.source().is_some() {
+                derived::check_free(session.engine(), &to)?;
+                derived::check_own(session.engine(), &to, schema.access().owner)?;
+            }
+            Change::RenameTable(to)
+        }
+        AlterTable::AddIndex(names) => return index(session, &table, &names, Change::AddIndex).await,
+        AlterTable::DropIndex(names) => return index(session, &table, &names, Change::DropIndex).await,
         AlterTable::SetTtl(ttl) => Change::SetTtl(ttl.map(|ttl| Ttl::parse(&ttl)).transpose()?),
     };
-    let name = schema.name().to_string();
-    session.blocking(move |engine| engine.alter_table(&name, &change)).await?;
+    let table = Arc::clone(&table);
+    session.blocking(move |engine| engine.alter_this_table(&table, &change)).await?;
     Ok(Outcome::done(TAG))
 }
 
 /// Indexes columns, or no longer, all of which there are.
 async fn index(
     session: &Session,
-    schema: &TableSchema,
+    table: &Arc<TableSnapshot>,
     names: &[String],
     change: fn(String) -> Change,
 ) -> Result<Outcome> {
+    let schema = table.schema();
     let found = names.iter().map(|name| {
         let index = schema.column_index(name).ok_or_else(|| no_such_column(schema, name))?;
         Ok(change(schema.columns()[index].name.clone()))
     });
-    let (changes, name) = (found.collect::<Result<Vec<_>>>()?, schema.name().to_string());
+    let (changes, table) = (found.collect::<Result<Vec<_>>>()?, Arc::clone(table));
     session
-        .blocking(move |engine| changes.iter().try_for_each(|change| engine.alter_table(&name, change)))
+        .blocking(move |engine| changes.iter().try_for_each(|change| engine.alter_this_table(&table, change)))
         .await?;
     Ok(Outcome::done(TAG))
 }
@@ -95,11 +104,12 @@ async fn drop_partitions(
     let name = table.schema().name().to_string();
     // Views keep what they have of these rows: they take all of it in before.
     let views: Vec<String> =
-        session.snapshot().views_of(&name).map(|view| view.schema().name().to_string()).collect();
+        session.full_snapshot().views_of(&name).map(|view| view.schema().name().to_string()).collect();
     materialized::take_in(session, views.into_iter()).await?;
     materialized::check_whole_buckets(session, &name, &ranges)?;
+    let table = Arc::clone(table);
     let dropped = session.blocking(move |engine| {
-        let each = ranges.into_iter().map(|range| Ok(engine.drop_partitions(&name, range)?.rows));
+        let each = ranges.into_iter().map(|range| Ok(engine.drop_partitions_of(&table, range)?.rows));
         each.sum::<tickstone_engine::Result<u64>>()
     });
     Ok(Outcome::rows("DROP PARTITION", dropped.await?))
@@ -126,20 +136,4 @@ async fn times_of(session: &mut Session, table: &Arc<TableSnapshot>, rows: ast::
         QueryError::request("DROP PARTITION takes one range of the designated timestamp")
             .hint(format!("write WHERE {column} < '2024-01-01', or a partition's name after LIST"))
     })
-}
-
-/// Refuses to change a column by which rows are granted: the condition would be of another column, or of none.
-///
-/// # Errors
-/// Where a grant names it.
-fn check_ungranted(schema: &TableSchema, column: &str) -> Result<()> {
-    let names = |grant: &&Grant| grant.filter.as_ref().is_some_and(|filter| has_name(filter, column));
-    match schema.access().grants.iter().find(names) {
-        None => Ok(()),
-        Some(_) => {
-            let what =
-                format!("column '{column}' is in the condition of a grant on table '{}'", schema.name());
-            Err(QueryError::request(what).hint("SHOW GRANTS lists them; REVOKE it first, and GRANT it anew"))
-        }
-    }
 }

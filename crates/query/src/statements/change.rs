@@ -26,7 +26,7 @@ pub(super) async fn run(session: &mut Session, mut change: ChangeRows) -> Result
     keep_decimals(&mut change.query, table.schema(), &columns);
     let name = table.schema().name().to_string();
     let mut rewrite = session.blocking(move |engine| engine.rewrite(&name)).await?;
-    if rewrite.table().schema() != table.schema() {
+    if rewrite.table().id() != table.id() || rewrite.table().schema() != table.schema() {
         let table = table.schema().name().to_string();
         return Err(EngineError::SchemaChanged { table }.into());
     }

@@ -32,18 +32,25 @@ pub(super) async fn run(session: &mut Session, create: CreateTable) -> Result<Ou
     }
     if create.query.is_none() && !create.replaces {
         let schema = table_schema(&create, create.columns.clone())?.owned_by(session.owner());
-        session.blocking(move |engine| engine.create_table(schema)).await?;
+        let keeps = create.if_not_exists;
+        let made = move |engine: &Engine| match engine.create_table(schema) {
+            // Somebody made it meanwhile.
+            Err(EngineError::TableExists { .. }) if keeps => Ok(()),
+            made => made,
+        };
+        session.blocking(made).await?;
         return Ok(Outcome::done(TAG));
     }
     let aside = Arc::new(session.engine().aside()?);
     let outcome = filled(session, create.clone(), &aside).await?;
-    let (name, replaces) = (create.name.clone(), create.replaces);
-    let place = move |_: &Engine| match replaces {
-        true => aside.take_place(&name).map(|()| true),
-        false => match aside.take_name(&name) {
-            Err(EngineError::TableExists { .. }) => Ok(false),
-            named => named.map(|()| true),
-        },
+    let (access, name) = (session.access(), create.name.clone());
+    if create.replaces {
+        session.blocking(move |_| Ok(access.put_in_place(&aside, &name))).await??;
+        return Ok(outcome);
+    }
+    let place = move |_: &Engine| match aside.take_name(&name) {
+        Err(EngineError::TableExists { .. }) => Ok(false),
+        named => named.map(|()| true),
     };
     match session.blocking(place).await? {
         true => Ok(outcome),
@@ -126,7 +133,13 @@ async fn fill(session: &mut Session, create: CreateTable, aside: &Arc<Aside>) ->
     let made = Arc::clone(aside);
     session.blocking(move |_| made.create(&schema)).await?;
     match rows {
-        Some((_, stream)) => Ok(Outcome::rows(TAG, store(session, &target, stream).await?)),
+        Some((_, stream)) => {
+            // The table is there at once, within a transaction too, and so are its rows.
+            let open = session.transaction.take();
+            let stored = store(session, &target, stream).await;
+            session.transaction = open;
+            Ok(Outcome::rows(TAG, stored?))
+        }
         None => Ok(Outcome::done(TAG)),
     }
 }
@@ -135,6 +148,7 @@ async fn fill(session: &mut Session, create: CreateTable, aside: &Arc<Aside>) ->
 async fn create_from(session: &Session, create: CreateTable, stream: TableStream) -> Result<Outcome> {
     session.engine().streams().get(&stream.name)?;
     derived::check_free(session.engine(), &create.name)?;
+    derived::check_own(session.engine(), &create.name, session.owner())?;
     for (at, (key, column)) in stream.renames.iter().enumerate() {
         let (of, before) = (&create.columns, &stream.renames[..at]);
         let wrong = if !of.iter().any(|(name, _)| is_same_name(name, column)) {
@@ -162,7 +176,7 @@ async fn create_from(session: &Session, create: CreateTable, stream: TableStream
     }
     let database = session.database().clone();
     let made = move |engine: &Engine| {
-        derived::prepare(engine, schema.name())?;
+        derived::prepare(engine, &schema)?;
         engine.create_table(schema)
     };
     session.blocking(made).await?;

@@ -5,10 +5,11 @@
 
 use super::conflict;
 use super::values::alike;
+use crate::Reached;
 use crate::cast::{cast_exactly, check_times, no_such_column};
 use crate::dialect::digits::number;
 use crate::error::{ErrorKind, QueryError, Result};
-use crate::session::{Outcome, Session};
+use crate::session::{OpenTransaction, Outcome, Session};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
@@ -21,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 use tickstone_engine::{BulkLoad, Engine, EngineError, TableSnapshot, Transaction};
-use tickstone_model::{Column, ColumnType, SyncPolicy, TableSchema};
+use tickstone_model::{Column, ColumnType, Rights, SyncPolicy, TableSchema};
 
 /// Rows from which an INSERT writes parts directly instead of through the tape.
 const BULK_ROWS_MIN: u64 = 1 << 18;
@@ -205,8 +206,10 @@ fn rename_alike(items: &mut [ast::SelectItem]) {
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     table: String,
-    /// The table's number, where it was there before: rows that are read for it never go into another of its name.
-    id: Option<u32>,
+    /// The table, where it was there before: rows that are read for it never go into another of its name.
+    reached: Option<Reached>,
+    /// What its user may have to do with it.
+    rights: Rights,
     /// Version of the table's columns.
     version: u32,
     schema: SchemaRef,
@@ -228,7 +231,8 @@ impl Target {
     fn new(table: &TableSchema, sources: Vec<Option<usize>>, width: usize) -> Self {
         Self {
             table: table.name().to_string(),
-            id: None,
+            reached: None,
+            rights: Rights::INSERT,
             version: table.version(),
             schema: Arc::clone(table.edge()),
             columns: table.columns().to_vec(),
@@ -240,14 +244,15 @@ impl Target {
 
     /// The same of a table that is there.
     pub(super) fn of(self, table: &TableSnapshot) -> Self {
-        Self { id: Some(table.id()), ..self }
+        let reached = Reached { id: table.id(), schema: Arc::clone(table.schema()) };
+        Self { reached: Some(reached), ..self }
     }
 
     /// Why rows were refused: where the table's columns were changed since, that alone.
     fn refused(&self, engine: &Engine, error: QueryError) -> QueryError {
         let snapshot = engine.snapshot();
-        let table = match self.id {
-            Some(id) => snapshot.tables().find(|table| table.id() == id),
+        let table = match &self.reached {
+            Some(reached) => snapshot.table_by_id(reached.id),
             None => snapshot.table(&self.table),
         };
         let now = table.map(|table| table.schema().version());
@@ -258,8 +263,8 @@ impl Target {
     }
 
     fn append(&self, transaction: &mut Transaction, rows: &RecordBatch) -> tickstone_engine::Result<()> {
-        match self.id {
-            Some(id) => transaction.append_to(id, &self.table, rows),
+        match &self.reached {
+            Some(reached) => transaction.append_to(reached.id, &self.table, rows),
             None => transaction.append(&self.table, rows),
         }
     }
@@ -302,8 +307,9 @@ fn target(session: &Session, insert: &ast::Insert) -> Result<Target> {
     let table = super::table(session, &name)?;
     let schema = table.schema();
     conflict::check(insert, schema)?;
+    let rights = Rights::INSERT | if insert.on.is_some() { Rights::UPDATE } else { Rights::NONE };
     if insert.columns.is_empty() {
-        return Ok(Target::all_columns(schema).of(&table));
+        return Ok(Target { rights, ..Target::all_columns(schema).of(&table) });
     }
     let mut sources = vec![None; schema.columns().len()];
     for (place, column) in insert.columns.iter().enumerate() {
@@ -313,7 +319,7 @@ fn target(session: &Session, insert: &ast::Insert) -> Result<Target> {
             return Err(QueryError::request(format!("column '{name}' is named twice")));
         }
     }
-    Ok(Target::new(schema, sources, insert.columns.len()).of(&table))
+    Ok(Target { rights, ..Target::new(schema, sources, insert.columns.len()).of(&table) })
 }
 
 /// One column of the rows that came, as the table holds it.
@@ -360,7 +366,11 @@ async fn store_all(
         }
     }
     let (into, sync) = (target.clone(), session.sync);
-    if let Some(open) = session.transaction.take() {
+    let is_own = session.temporaries.name_of(&target.table).is_some();
+    if let Some(mut open) = session.transaction.take() {
+        if let Some(reached) = target.reached.as_ref().filter(|_| !is_own) {
+            open.goes_into(reached, target.rights, 0);
+        }
         let (open, appended) = session.blocking(move |_| Ok(append_all(open, &into, &few))).await?;
         session.transaction = Some(open);
         appended?;
@@ -380,8 +390,8 @@ fn load(
 ) -> tickstone_engine::Result<BulkLoad> {
     let mut bulk = match bulk {
         Some(bulk) => bulk,
-        None => match into.id {
-            Some(id) => engine.load_into(id, &into.table)?,
+        None => match &into.reached {
+            Some(reached) => engine.load_into(reached.id, &into.table)?,
             None => engine.load(&into.table)?,
         },
     };
@@ -391,11 +401,11 @@ fn load(
 
 /// Appends to an open transaction, which is handed back also where that fails.
 fn append_all(
-    mut open: Transaction,
+    mut open: OpenTransaction,
     into: &Target,
     batches: &[RecordBatch],
-) -> (Transaction, tickstone_engine::Result<()>) {
-    let appended = batches.iter().try_for_each(|batch| into.append(&mut open, batch));
+) -> (OpenTransaction, tickstone_engine::Result<()>) {
+    let appended = batches.iter().try_for_each(|batch| into.append(&mut open.waiting, batch));
     (open, appended)
 }
 

@@ -1,6 +1,7 @@
 //! Statements that are no queries: each changes the database or the session, or shows what is there.
 
 mod accounts;
+mod accounts_shown;
 mod alter;
 mod change;
 mod config;
@@ -24,7 +25,7 @@ mod view;
 
 use crate::dialect::{CopyEnd, Statement};
 use crate::error::{QueryError, Result, SqlState};
-use crate::session::{Outcome, Session};
+use crate::session::{OpenTransaction, Outcome, Session};
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineError, TableSnapshot};
 use tickstone_model::SyncPolicy;
@@ -113,6 +114,7 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::ShowMetrics => show::metrics(session),
         Statement::ShowConfig => show::config(session),
         Statement::CancelQuery { id } => cancel(session, id),
+        Statement::ShowCreate { table } => show::create(session, &table),
         Statement::ShowPartitions { table } => show::partitions(session, &table),
         Statement::Inspect(inspect) => inspect::run(session, *inspect).await,
         Statement::ShowColumns { table } => show::columns(session, &table).await,
@@ -144,7 +146,7 @@ fn refuse_in_transaction(session: &Session, statement: &Statement) -> Result<()>
             | Statement::Optimize { .. }
             | Statement::Accounts(_)
     );
-    let empty = session.transaction.as_ref().is_none_or(|open| open.rows() == 0);
+    let empty = session.transaction.as_ref().is_none_or(|open| open.waiting.rows() == 0);
     if !refused || !session.in_transaction() || (empty && session.changes_at_once) {
         return Ok(());
     }
@@ -186,9 +188,10 @@ async fn drop_found(session: &Session, found: Vec<Arc<TableSnapshot>>, if_exists
 }
 
 async fn truncate(session: &Session, names: Vec<String>) -> Result<Outcome> {
-    let names = names.iter().map(|name| Ok(plain_table(session, name)?.schema().name().to_string()));
-    let names = names.collect::<Result<Vec<String>>>()?;
-    session.blocking(move |engine| names.iter().try_for_each(|name| engine.truncate_table(name))).await?;
+    let found = names.iter().map(|name| plain_table(session, name)).collect::<Result<Vec<_>>>()?;
+    session
+        .blocking(move |engine| found.iter().try_for_each(|table| engine.truncate_this_table(table)))
+        .await?;
     Ok(Outcome::done("TRUNCATE"))
 }
 
@@ -197,22 +200,24 @@ fn begin(session: &mut Session, read_only: Option<bool>) -> Result<Outcome> {
         let error = QueryError::request("a transaction is open already").state(SqlState::ActiveTransaction);
         return Err(error.hint("COMMIT or ROLLBACK it first"));
     }
-    session.transaction = Some(session.engine().begin());
+    session.transaction = Some(OpenTransaction::new(session.engine().begin()));
     session.read_only.transaction = read_only;
     Ok(Outcome::done("BEGIN"))
 }
 
 async fn commit(session: &mut Session) -> Result<Outcome> {
-    let transaction = session.transaction.take().ok_or_else(no_transaction)?;
-    let (sync, held) = (session.sync, session.transaction_held.take());
-    session.blocking(move |_| transaction.commit(sync)).await?;
+    let open = session.transaction.take().ok_or_else(no_transaction)?;
+    let (access, sync) = (session.access(), session.sync);
+    open.check(&access)?;
+    let (appended, OpenTransaction { waiting, held, .. }) = (open.appended(), open);
+    session.blocking(move |_| waiting.commit(sync)).await?;
     drop(held);
+    appended.iter().for_each(|(table, rows)| access.tell_added(table, *rows));
     Ok(Outcome::done("COMMIT"))
 }
 
 fn rollback(session: &mut Session) -> Result<Outcome> {
     session.transaction.take().ok_or_else(no_transaction)?;
-    session.transaction_held = None;
     Ok(Outcome::done("ROLLBACK"))
 }
 

@@ -1,6 +1,7 @@
 //! SHOW QUERIES and `queries()`: what runs now.
 
 use super::show::{batch, counts, counts_or_null, instants, numbers, strings};
+use crate::access::Who;
 use crate::access::standing::Standing;
 use crate::database::Database;
 use datafusion::arrow::array::RecordBatch;
@@ -15,7 +16,7 @@ pub(super) fn queries_batch(database: &Database, of: Option<&Standing>) -> Resul
     let all = database.running();
     let mut list = all.list();
     if let Some(standing) = of {
-        list.retain(|one| one.user() == Some(standing.user));
+        list.retain(|one| one.is_of(standing.user));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let elapsed: Vec<Duration> = list.iter().map(|one| one.elapsed(all)).collect();
@@ -34,6 +35,14 @@ pub(super) fn queries_batch(database: &Database, of: Option<&Standing>) -> Resul
         ),
         ("rows", counts(list.iter().map(|one| one.rows()))),
         ("memory_bytes", counts(list.iter().map(|one| one.memory_bytes() as u64))),
+        ("user_name", strings(list.iter().map(|one| one.who().map(Who::name)))),
+        (
+            "protocol",
+            strings(
+                list.iter().map(|one| Some(one.origin().protocol).filter(|protocol| !protocol.is_empty())),
+            ),
+        ),
+        ("address", strings(list.iter().map(|one| one.origin().address.map(|address| address.to_string())))),
         ("statement", strings(list.iter().map(|one| Some(shortened(one.text()))))),
     ])
 }

@@ -6,8 +6,10 @@ use super::config::config_batch;
 use super::metrics::metrics_batch;
 use super::queries::queries_batch;
 use super::streams::{StreamFunction, streams_batch};
+use crate::access::standing::{Object, Standing};
 use crate::aside::listed;
 use crate::database::Database;
+use crate::ddl::{ddl, ddl_as};
 use crate::designated::{is_designated, series_ordinal};
 use crate::dialect::CallableKind;
 use crate::error::{Result, type_name};
@@ -22,24 +24,24 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::{filter_record_batch, like as like_kernel};
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::{Result as PlanResult, ScalarValue, plan_err};
+use datafusion::common::{DataFusionError, Result as PlanResult, ScalarValue, plan_err};
 use datafusion::logical_expr::{Documentation, Expr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_engine::{Snapshot, TableSnapshot};
-use tickstone_model::{ColumnType, MaterializedView, TableSchema};
+use tickstone_model::{ColumnType, MaterializedView, Rights, TableSchema};
 
 /// SHOW TABLES.
 pub(super) fn tables(session: &Session) -> Result<Outcome> {
     let own = |stored: &str| session.temporaries.name_of(stored).map(str::to_string);
-    shown(tables_batch(&session.snapshot(), &own)?)
+    shown(tables_batch(&session.snapshot(), &own, session.standing().as_deref())?)
 }
 
 /// SHOW VIEWS.
 pub(super) fn views(session: &Session) -> Result<Outcome> {
-    shown(views_batch(&session.snapshot(), session.database())?)
+    shown(views_batch(&session.snapshot(), session.database(), session.standing().as_deref())?)
 }
 
 /// SHOW STREAMS.
@@ -48,25 +50,40 @@ pub(super) fn streams(session: &Session) -> Result<Outcome> {
 }
 
 /// Rows of `views()` and SHOW VIEWS.
-fn views_batch(snapshot: &Snapshot, database: &Database) -> PlanResult<RecordBatch> {
+fn views_batch(
+    snapshot: &Snapshot,
+    database: &Database,
+    standing: Option<&Standing>,
+) -> PlanResult<RecordBatch> {
     let is_view = |table: &&Arc<TableSnapshot>| {
         table.schema().view().is_some() || table.schema().materialized().is_some()
     };
     let views: Vec<&Arc<TableSnapshot>> = listed(snapshot).filter(is_view).collect();
     let each = || views.iter().map(|view| (view, view.schema().materialized()));
+    let knows = |view: &TableSnapshot| standing.is_none_or(|of| of.knows_query_of(view.schema()));
     let query = |view: &TableSnapshot| match view.schema().materialized() {
+        _ if !knows(view) => None,
         Some(of) => Some(of.query.clone()),
         None => view.schema().view().map(str::to_string),
+    };
+    let base = |view: &TableSnapshot| {
+        let of = view.schema().materialized().filter(|_| knows(view))?;
+        Some(of.base.clone())
     };
     let stale = |view: &TableSnapshot, of: &MaterializedView| stale_buckets(view, of);
     let kept: Vec<_> =
         each().map(|(view, of)| of.map(|_| database.refresher().shared().of(view.id()))).collect();
+    // An error may quote rows that whoever asks may not read.
+    let failure = |kept: &Refreshed| match &kept.failure {
+        Some(_) if standing.is_some() => Some("its query fails: an admin is told why".to_string()),
+        other => other.clone(),
+    };
     let of_kept =
         |count: fn(&Refreshed) -> u64| counts_or_null(kept.iter().map(|kept| kept.as_ref().map(count)));
     batch(vec![
         ("view", strings(views.iter().map(|view| Some(view.schema().name())))),
         ("query", strings(views.iter().map(|view| query(view)))),
-        ("base", strings(each().map(|(_, of)| of.map(|of| of.base.as_str())))),
+        ("base", strings(views.iter().map(|view| base(view)))),
         ("rows", counts_or_null(each().map(|(view, of)| of.map(|_| view.rows())))),
         ("stale", counts_or_null(each().map(|(view, of)| of.map(|of| stale(view, of).len() as u64)))),
         (
@@ -79,7 +96,7 @@ fn views_batch(snapshot: &Snapshot, database: &Database) -> PlanResult<RecordBat
         ("refreshes", of_kept(|kept| kept.stretches)),
         ("refreshed_rows", of_kept(|kept| kept.rows)),
         ("refresh_ms", of_kept(|kept| u64::try_from(kept.took.as_millis()).unwrap_or(u64::MAX))),
-        ("failure", strings(kept.iter().map(|kept| kept.as_ref().and_then(|kept| kept.failure.clone())))),
+        ("failure", strings(kept.iter().map(|kept| failure(kept.as_ref()?)))),
     ])
 }
 
@@ -101,7 +118,10 @@ pub(super) fn functions(session: &Session, like: Option<&str>) -> Result<Outcome
         .collect();
     let known = |name: &str| session.callable(name).map(|of| of.kind);
     built_in.extend(
-        DEFINED.iter().filter(|of| known(of.name).is_none()).map(|of| ShownFunction::defined(of, &known)),
+        DEFINED
+            .iter()
+            .filter(|of| of.beside || known(of.name).is_none())
+            .map(|of| ShownFunction::defined(of, &known)),
     );
     built_in.dedup_by(|a, b| a.name == b.name && a.description == b.description);
     built_in.sort_by(|a, b| (&a.name, a.kind).cmp(&(&b.name, b.kind)));
@@ -151,6 +171,7 @@ impl ShownFunction {
 
 impl ShownFunction {
     fn defined(of: &Defined, known: &dyn Fn(&str) -> Option<CallableKind>) -> Self {
+        const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
         let word = |name: &str| match known(name) {
             Some(CallableKind::Aggregate) => "aggregate",
             Some(CallableKind::Window) => "window",
@@ -159,13 +180,24 @@ impl ShownFunction {
         let (kind, arguments, description) = match of.is {
             Is::Named(name) => (word(name), None, format!("{name} by another name")),
             Is::Of(count, expression) => {
-                let first = expression.split('(').next().unwrap_or_default();
-                let names = ["a", "b", "c"];
                 let mut shown = expression.to_string();
-                for (number, name) in names.iter().enumerate() {
+                for (number, name) in NAMES.iter().enumerate() {
                     shown = shown.replace(&format!("__{}", number + 1), name);
                 }
-                (word(first), Some(format!("({})", names[..count].join(", "))), shown)
+                let calls = expression.split('(').map(|before| {
+                    before.rsplit(|letter: char| !letter.is_alphanumeric() && letter != '_').next()
+                });
+                let is_aggregate = calls.flatten().any(|name| word(name) == "aggregate");
+                let kind = if is_aggregate {
+                    "aggregate"
+                } else {
+                    word(expression.split('(').next().unwrap_or_default())
+                };
+                (kind, Some(format!("({})", NAMES[..count].join(", "))), shown)
+            }
+            Is::Filled(count, name, last) => {
+                let names = NAMES[..count].join(", ");
+                (word(name), Some(format!("({names})")), format!("{name}({names}, '{last}')"))
             }
         };
         Self {
@@ -209,6 +241,27 @@ pub(super) fn config(session: &Session) -> Result<Outcome> {
 /// SHOW PARTITIONS FROM.
 pub(super) fn partitions(session: &Session, name: &str) -> Result<Outcome> {
     shown(partitions_batch(super::table(session, name)?.as_ref())?)
+}
+
+/// SHOW CREATE TABLE, VIEW, MATERIALIZED VIEW.
+pub(super) fn create(session: &Session, name: &str) -> Result<Outcome> {
+    let snapshot = session.snapshot();
+    let view = snapshot.table(name).filter(|found| found.schema().view().is_some());
+    let found = match view {
+        Some(view) => Arc::clone(view),
+        None => super::table(session, name)?,
+    };
+    let schema = found.schema();
+    let is_view = schema.view().is_some() || schema.materialized().is_some();
+    if let Some(standing) = session.standing().filter(|of| is_view && !of.knows_query_of(schema)) {
+        let what = format!("know what view '{}' is made of", schema.name());
+        return Err(standing.denied(&what).hint("its owner may, and whoever may read all tables"));
+    }
+    let text = match session.temporaries.name_of(schema.name()) {
+        Some(own) => ddl_as("CREATE TEMP TABLE", own, schema),
+        None => ddl(schema),
+    };
+    shown(batch(vec![("ddl", strings([Some(text)].into_iter()))])?)
 }
 
 /// SHOW COLUMNS FROM, DESCRIBE.
@@ -291,7 +344,11 @@ fn names(schema: &TableSchema, columns: &[usize]) -> String {
 }
 
 /// Rows of `tables()` and SHOW TABLES; of tables that are not everybody's those that `own` has a name for.
-fn tables_batch(snapshot: &Snapshot, own: &dyn Fn(&str) -> Option<String>) -> PlanResult<RecordBatch> {
+fn tables_batch(
+    snapshot: &Snapshot,
+    own: &dyn Fn(&str) -> Option<String>,
+    standing: Option<&Standing>,
+) -> PlanResult<RecordBatch> {
     let named = |table: &Arc<TableSnapshot>| match (table.schema().is_aside(), table.schema().name()) {
         (true, name) => own(name),
         (false, name) => Some(name.to_string()),
@@ -301,6 +358,12 @@ fn tables_batch(snapshot: &Snapshot, own: &dyn Fn(&str) -> Option<String>) -> Pl
     tables.sort_by(|(one, _), (other, _)| one.cmp(other));
     let (names_shown, tables): (Vec<String>, Vec<&Arc<TableSnapshot>>) = tables.into_iter().unzip();
     let each = || tables.iter().map(|table| table.schema());
+    // Who may read some rows is not told how many there are.
+    let is_whole = |table: &TableSnapshot| {
+        let schema = table.schema();
+        schema.is_aside() || standing.is_none_or(|standing| standing.with_all_of(schema).has(Rights::SELECT))
+    };
+    let counted = || tables.iter().map(|table| Some(table).filter(|table| is_whole(table)));
     let series = each().map(|schema| Some(names(schema, schema.series())).filter(|of| !of.is_empty()));
     let timestamps =
         each().map(|schema| schema.timestamp().map(|index| schema.columns()[index].name.as_str()));
@@ -319,8 +382,8 @@ fn tables_batch(snapshot: &Snapshot, own: &dyn Fn(&str) -> Option<String>) -> Pl
             strings(each().map(|schema| Some(names(schema, schema.indexed())).filter(|of| !of.is_empty()))),
         ),
         ("sync", strings(each().map(|schema| Some(schema.sync().name())))),
-        ("rows", counts(tables.iter().map(|table| table.rows()))),
-        ("partitions", counts(tables.iter().map(|table| table.partitions().len() as u64))),
+        ("rows", counts_or_null(counted().map(|table| Some(table?.rows())))),
+        ("partitions", counts_or_null(counted().map(|table| Some(table?.partitions().len() as u64)))),
     ])
 }
 
@@ -407,7 +470,19 @@ impl TableFunctionImpl for ShowFunction {
         let snapshot = self.pinned.get();
         let table = || match args.exprs() {
             [Expr::Literal(ScalarValue::Utf8(Some(name)), _)] => match snapshot.table(name) {
-                Some(table) if table.schema().view().is_none() => Ok(Arc::clone(table)),
+                Some(table) if table.schema().view().is_none() => {
+                    let full = self.pinned.full();
+                    let whole = full.table_by_id(table.id()).unwrap_or(table);
+                    match self.pinned.standing() {
+                        Some(standing) if !standing.with_all_of(whole.schema()).has(Rights::SELECT) => {
+                            let on = Object::Table(whole.schema().name());
+                            Err(DataFusionError::External(Box::new(
+                                standing.has_only_some(Rights::SELECT, on),
+                            )))
+                        }
+                        _ => Ok(Arc::clone(table)),
+                    }
+                }
                 Some(_) => plan_err!("'{name}' is a view, not a table"),
                 None => plan_err!("table '{name}' does not exist"),
             },
@@ -415,8 +490,12 @@ impl TableFunctionImpl for ShowFunction {
         };
         let standing = self.pinned.standing();
         let batch = match self.kind {
-            Kind::Tables if args.exprs().is_empty() => tables_batch(&snapshot, &|_| None)?,
-            Kind::Views if args.exprs().is_empty() => views_batch(&snapshot, self.pinned.database())?,
+            Kind::Tables if args.exprs().is_empty() => {
+                tables_batch(&snapshot, &|_| None, standing.as_deref())?
+            }
+            Kind::Views if args.exprs().is_empty() => {
+                views_batch(&snapshot, self.pinned.database(), standing.as_deref())?
+            }
             Kind::Streams if args.exprs().is_empty() => {
                 streams_batch(self.pinned.database(), standing.as_deref())?
             }

@@ -13,8 +13,8 @@ use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{DataFusionError, Result as PlanResult, ScalarValue, plan_err};
 use datafusion::logical_expr::Expr;
 use std::sync::Arc;
-use tickstone_engine::EngineError;
 use tickstone_engine::streams::{StreamSettings, StreamStats};
+use tickstone_engine::{EngineError, TableSnapshot};
 use tickstone_model::{Rights, Ttl};
 
 /// The options of a stream, as CREATE STREAM has them.
@@ -113,6 +113,14 @@ pub(super) fn streams_batch(database: &Database, of: Option<&Standing>) -> PlanR
         .map(|stream| stream.stats())
         .collect::<std::result::Result<_, _>>()
         .map_err(external)?;
+    let progress: Vec<Progress> = match of {
+        Some(standing) => {
+            let snapshot = engine.snapshot();
+            let knows = |table: &Arc<TableSnapshot>| !standing.with_any_of(table.schema()).is_none();
+            progress.into_iter().filter(|of| snapshot.table(&of.table).is_some_and(knows)).collect()
+        }
+        None => progress,
+    };
     let each = || stats.iter();
     let ns = |us: u64| i64::try_from(us).ok()?.checked_mul(1_000);
     let settings = |of: fn(&StreamSettings) -> u64| counts(each().map(|stats| of(&stats.settings)));

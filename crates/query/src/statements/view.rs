@@ -5,14 +5,15 @@ use crate::error::{ErrorKind, QueryError, Result};
 use crate::session::{Outcome, Session};
 use datafusion::arrow::datatypes::SchemaRef;
 use std::sync::Arc;
-use tickstone_engine::EngineError;
-use tickstone_model::{AlterTable, TableAccess, TableSchema};
+use tickstone_engine::{Engine, EngineError};
+use tickstone_model::{AlterTable, Rights, TableAccess, TableSchema};
 
 const TAG: &str = "CREATE VIEW";
 
 pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Outcome> {
     let CreateView { name, or_replace, if_not_exists, text, query, position } = view;
-    let found = session.snapshot().table(&name).map(|found| Arc::clone(found.schema()));
+    let there = session.snapshot().table(&name).map(Arc::clone);
+    let found = there.as_ref().map(|found| Arc::clone(found.schema()));
     match &found {
         Some(found) if found.view().is_none() => {
             return Err(QueryError::from(found.wrong_kind()).at(position));
@@ -27,32 +28,52 @@ pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Ou
     let statement = sqlparser::ast::Statement::Query(query);
     // It must be a query, and planning it says where it is none.
     session.schema_of(statement).await?;
-    match found {
-        Some(found) => {
-            let (name, change) = (found.name().to_string(), AlterTable::SetView(text));
-            // Its query is read by the rights of its owner: where that one was dropped, whoever replaces it owns it.
-            let now = session.database().accounts(&session.full_snapshot())?;
-            let is_gone = |owner: &u32| now.as_ref().is_none_or(|now| now.accounts.name_of(*owner).is_none());
-            let takes_over = found.access().owner.as_ref().is_some_and(is_gone);
-            let access = TableAccess { owner: session.owner(), ..found.access().clone() };
-            session
-                .blocking(move |engine| {
-                    engine.alter_table(&name, &change)?;
-                    if takes_over {
-                        engine.alter_table(&name, &AlterTable::SetAccess(access))
-                    } else {
-                        Ok(())
-                    }
-                })
-                .await?;
-        }
-        None => {
-            let schema =
-                TableSchema::of_view(name, text).map_err(|error| QueryError::from(error).at(position))?;
-            let schema = schema.owned_by(session.owner());
-            session.blocking(move |engine| engine.create_table(schema)).await?;
+    if let Some((there, found)) = there.zip(found) {
+        let change = AlterTable::SetView(text.clone());
+        // Its query is read by the rights of its owner: where that one was dropped, whoever replaces it owns it.
+        let now = session.database().accounts(&session.full_snapshot())?;
+        let is_gone = |owner: &u32| now.as_ref().is_none_or(|now| now.accounts.name_of(*owner).is_none());
+        let takes_over = found.access().owner.as_ref().is_some_and(is_gone);
+        let access = TableAccess { owner: session.owner(), ..found.access().clone() };
+        let replace = move |engine: &Engine| {
+            engine.alter_this_table(&there, &change)?;
+            if takes_over {
+                engine.alter_this_table(&there, &AlterTable::SetAccess(access))?;
+            }
+            Ok(true)
+        };
+        let replaced = session.blocking(move |engine| match replace(engine) {
+            // Somebody dropped it meanwhile.
+            Err(EngineError::TableGone { .. }) => Ok(false),
+            replaced => replaced,
+        });
+        if replaced.await? {
+            return Ok(Outcome::done(TAG));
         }
     }
+    let schema = TableSchema::of_view(&name, &text).map_err(|error| QueryError::from(error).at(position))?;
+    let (schema, access) = (schema.owned_by(session.owner()), session.access());
+    let made = move |engine: &Engine| loop {
+        let made = engine.create_table(schema.clone());
+        // Somebody made one meanwhile.
+        let there = match made {
+            Err(EngineError::TableExists { .. }) if if_not_exists => return Ok(Ok(())),
+            Err(EngineError::TableExists { .. }) if or_replace => engine.snapshot(),
+            made => return made.map(Ok),
+        };
+        let Some(there) = there.table(&name) else { continue };
+        if there.schema().view().is_none() {
+            return Err(there.schema().wrong_kind().into());
+        }
+        if let Err(lacks) = access.may(Rights::ALTER, &name) {
+            return Ok(Err(lacks));
+        }
+        match engine.alter_this_table(there, &AlterTable::SetView(text.clone())) {
+            Err(EngineError::TableGone { .. }) => {}
+            replaced => return replaced.map(Ok),
+        }
+    };
+    session.blocking(made).await??;
     Ok(Outcome::done(TAG))
 }
 

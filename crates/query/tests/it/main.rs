@@ -18,6 +18,7 @@ mod nesting;
 mod numbers;
 mod owners;
 mod property;
+mod quotes;
 mod slt;
 mod states;
 mod streams;

@@ -585,6 +585,86 @@ const QUERIES: [&str; 5] = [
     "SELECT id, CAST(substr(note, 2) AS INT) AS n FROM trades",
 ];
 
+/// The condition of a grant fails on a row that its user may not read.
+#[test]
+fn a_condition_of_a_grant_quotes_nothing_in_a_subscription() {
+    let database = memory();
+    done(&database, "CREATE TABLE notes (ts TIMESTAMP, sym SYMBOL, note VARCHAR) TIMESTAMP(ts)");
+    done(&database, "INSERT INTO notes VALUES ('2024-01-01', 'A', '7')");
+    done(&database, "CREATE VIEW seen AS SELECT ts, note FROM notes WHERE CAST(note AS INT) = 7");
+    done(&database, "CREATE USER root PASSWORD 'r' IN ROLE admin");
+    done(&database, "CREATE USER ann PASSWORD 'a'");
+    done(&database, "GRANT SELECT, SUBSCRIBE ON notes WHERE CAST(note AS INT) = 7 TO ann");
+    done(&database, "GRANT SELECT, SUBSCRIBE ON seen TO ann");
+    let ann = database.access_of("ann").unwrap();
+    let queries = ["notes", "(SELECT ts FROM notes)", "(SELECT note FROM notes WHERE sym > 'A')", "seen"];
+    let mut all: Vec<_> = queries
+        .iter()
+        .map(|query| Listener::new_as(&ann, &database, &format!("SUBSCRIBE TO {query}")))
+        .collect();
+    // What is one's own is told.
+    let mut own =
+        Listener::new_as(&ann, &database, "SUBSCRIBE TO (SELECT CAST(note || 'x' AS INT) AS n FROM notes)");
+    done(&database, "INSERT INTO notes VALUES ('2024-01-02', 'A', '7')");
+    let error = loop {
+        if let Err(error) = own.next() {
+            break error;
+        }
+    };
+    assert!(error.contains("7x"), "{error}");
+    done(&database, "INSERT INTO notes VALUES ('2024-01-03', 'B', 'HIDDEN')");
+    for (query, listener) in queries.iter().zip(&mut all) {
+        let error = loop {
+            if let Err(error) = listener.next() {
+                break error;
+            }
+        };
+        assert!(
+            error.contains("fails on a row that it reads") && !error.contains("HIDDEN"),
+            "{query}: {error}"
+        );
+    }
+}
+
+/// Bars from the beginning are those of the rows that may be read, and a change of a column that may not is none.
+#[test]
+fn who_may_read_some_hears_of_that_from_the_beginning() {
+    let database = memory();
+    done(&database, "CREATE TABLE own (ts TIMESTAMP, sym SYMBOL, px DOUBLE, note VARCHAR) TIMESTAMP(ts)");
+    let rows = "SELECT TIMESTAMP '2024-01-01' + value * INTERVAL '1 hour', \
+                CASE WHEN value % 2 = 0 THEN 'A' ELSE 'B' END, value, 'n' FROM range(0, 100)";
+    done(&database, &format!("INSERT INTO own {rows}"));
+    for sql in [
+        "CREATE TABLE allowed AS (SELECT * FROM own WHERE sym = 'A')",
+        "CREATE USER root PASSWORD 'r' IN ROLE admin",
+        "CREATE USER ann PASSWORD 'a'",
+        "CREATE USER bob PASSWORD 'b'",
+        "GRANT SELECT, SUBSCRIBE ON own WHERE sym = 'A' TO ann",
+        "GRANT SELECT, SUBSCRIBE ON own (ts, sym, note) TO bob",
+    ] {
+        done(&database, sql);
+    }
+    let bars = |table: &str| {
+        format!(
+            "SUBSCRIBE TO (SELECT ts, sym, count(*) AS n FROM {table} WHERE sym = 'A' SAMPLE BY 1d) FROM BEGINNING"
+        )
+    };
+    let mut expected = Listener::new(&database, &bars("allowed"));
+    let expected: Vec<String> = (0..2).map(|_| expected.line()).collect();
+    assert!(expected[0].starts_with("insert 2024-01-01"), "{expected:?}");
+    for user in ["ann", "bob"] {
+        let access = database.access_of(user).unwrap();
+        let mut listener = Listener::new_as(&access, &database, &bars("own"));
+        let told: Vec<String> = (0..2).map(|_| listener.line()).collect();
+        assert_eq!(told, expected, "{user}");
+    }
+    let bob = database.access_of("bob").unwrap();
+    let mut bob = Listener::new_as(&bob, &database, "SUBSCRIBE TO own");
+    done(&database, "UPDATE own SET px = -1 WHERE ts = '2024-01-01T02:00'");
+    done(&database, "UPDATE own SET note = 'm', px = 0 WHERE ts = '2024-01-01T03:00'");
+    assert_eq!(bob.line(), "update 2024-01-01T03:00:00 B m");
+}
+
 /// Users, and the rows that they may read.
 const READERS: [(&str, &str); 3] =
     [("ann", "sym = 'S1'"), ("bob", "px > 20 AND upper(sym) <> 'S3'"), ("eve", "note LIKE 'n%'")];

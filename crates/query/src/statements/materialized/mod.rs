@@ -16,6 +16,7 @@ use crate::access::Source;
 use crate::database::Database;
 use crate::dialect::materialized::partitions_of;
 use crate::dialect::{self, CreateMaterializedView, Statement, has_name};
+use crate::entrance::HIDDEN;
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::functions::bucket::Bucketing;
 use crate::operators::keys_of;
@@ -217,7 +218,7 @@ pub(super) async fn refresh(session: &Session, name: &str, full: bool) -> Result
     // Those below first.
     let mut chain = vec![name];
     let mut base = of.base.clone();
-    while let Some(of) = snapshot.table(&base).and_then(|table| table.schema().materialized()) {
+    while let Some(of) = whole.table(&base).and_then(|table| table.schema().materialized()) {
         chain.push(std::mem::replace(&mut base, of.base.clone()));
     }
     let rows = take_in(session, chain.into_iter().rev()).await?;
@@ -270,11 +271,12 @@ pub(super) fn check_whole_buckets(session: &Session, name: &str, ranges: &[TimeR
 /// # Errors
 /// Where a materialized view reads it.
 pub(super) fn check_unread(session: &Session, table: &str, column: &str) -> Result<()> {
-    let snapshot = session.snapshot();
+    let snapshot = session.full_snapshot();
     for view in snapshot.views_of(table) {
         let Some(of) = view.schema().materialized() else { continue };
         if dialect::has_name(&of.query, column) {
             let name = view.schema().name();
+            let name = if session.snapshot().table(name).is_some() { name } else { HIDDEN };
             let message = format!("materialized view '{name}' reads column '{column}' of '{table}'");
             return Err(QueryError::request(message).hint(format!("DROP MATERIALIZED VIEW \"{name}\" first")));
         }

@@ -68,7 +68,7 @@ impl Bars {
     /// # Errors
     /// Those of the query.
     pub(super) async fn those_closed(&mut self, session: &mut Session) -> Result<SendableRecordBatchStream> {
-        let snapshot = session.snapshot();
+        let snapshot = session.full_snapshot();
         let now = snapshot.tables().find(|table| table.id() == self.table.id());
         let newest = now.and_then(|table| table.partitions().times()).map(|(_, newest)| newest);
         let to = newest.map_or(i64::MIN + 1, |newest| self.bucketing.start(newest));

@@ -195,7 +195,7 @@ impl Subscription {
                     }
                     Work::Bars(bars) => bars.those_closed(session).await?,
                 };
-                let snapshot = session.snapshot();
+                let snapshot = session.full_snapshot();
                 self.at.position = snapshot.position();
                 // Its rows may be seen by queries already, but are told when they are stable.
                 let position = self.at.position;
@@ -211,7 +211,7 @@ impl Subscription {
                 let follower =
                     self.engine.follow(FollowFrom::After(token.position)).map_err(position_error)?;
                 self.at = token;
-                let newest = newest_of(&session.snapshot(), Some(token.position));
+                let newest = newest_of(&session.full_snapshot(), Some(token.position));
                 self.newest = newest;
                 self.phase = Phase::Behind(Box::new(follower), None);
                 newest

@@ -7,8 +7,8 @@ use super::token::Token;
 use super::{Subscription, Work};
 use crate::error::{QueryError, Result, from_arrow};
 use crate::live::{Item, What};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::{concat, take, take_record_batch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, make_comparator};
+use datafusion::arrow::compute::{SortOptions, concat, take, take_record_batch};
 use datafusion::arrow::datatypes::UInt32Type;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -333,8 +333,19 @@ fn sort_out(
     };
     put(deleted, within(&before, &after, false)?);
     put(inserted, within(&after, &before, false)?);
-    put(updated, within(&after, &before, true)?);
+    put(updated, those_that_differ(&within(&before, &after, true)?, &within(&after, &before, true)?)?);
     Ok(())
+}
+
+/// The rows of `after` that are other than those of `before` in their places. Changes of columns that a subscriber does not
+/// read, and may not know of, are none of theirs.
+fn those_that_differ(before: &RecordBatch, after: &RecordBatch) -> Result<RecordBatch> {
+    let compared = before.columns().iter().zip(after.columns());
+    let compared = compared.map(|(before, after)| make_comparator(before, after, SortOptions::default()));
+    let compared = compared.collect::<std::result::Result<Vec<_>, _>>().map_err(from_arrow)?;
+    let differs = |row: &usize| compared.iter().any(|of| of(*row, *row).is_ne());
+    let places = (0..after.num_rows()).filter(differs).map(|row| u32::try_from(row).unwrap_or(u32::MAX));
+    Ok(take_record_batch(after, &UInt32Array::from_iter_values(places)).map_err(from_arrow)?)
 }
 
 /// The series columns of gathered rows.

@@ -1,7 +1,9 @@
 //! What a subscription makes of rows: filters and projections of one table, as expressions over a batch.
 
 use crate::database::Database;
+use crate::dialect::own_of_rightful;
 use crate::error::{QueryError, Result, from_arrow};
+use crate::operators::hushed;
 use crate::provider::SnapshotTable;
 use crate::scan::symbols_by_id;
 use crate::session::{Session, released_batch};
@@ -35,6 +37,8 @@ pub(super) struct Stages {
     /// The columns that are read.
     needed: Vec<bool>,
     stages: Vec<Stage>,
+    /// How many of them are of a grant or a view: their errors are told without values.
+    guarded: usize,
     output: SchemaRef,
     symbols: Option<(u32, Vec<String>)>,
     /// Whether its user may not read all: dictionaries have the symbols of the rows at hand alone.
@@ -67,8 +71,8 @@ impl Stages {
     /// # Errors
     /// Where it is anything but filters and projections of one table.
     pub(super) fn of(plan: &LogicalPlan, session: &Session, database: &Database) -> Result<Self> {
-        let mut stages = Vec::new();
-        let table = collect(plan, session.state(), &mut stages)?;
+        let (mut stages, mut guarded) = (Vec::new(), 0);
+        let table = collect(plan, session.state(), &mut stages, &mut guarded)?;
         let edge = database.marked_schema(&table);
         let mut needed = vec![false; edge.fields().len()];
         let mut symbols = None;
@@ -97,7 +101,7 @@ impl Stages {
         let fields = edge.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let nullable = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let releases = session.standing().is_some();
-        Ok(Self { table, edge, nullable, needed, stages, output, symbols, releases })
+        Ok(Self { table, edge, nullable, needed, stages, guarded, output, symbols, releases })
     }
 
     /// The table, without its rows.
@@ -167,10 +171,13 @@ impl Stages {
     }
 
     fn run(&self, mut batch: RecordBatch, mut numbers: UInt32Array) -> Result<Passed> {
-        for stage in &self.stages {
+        for (place, stage) in self.stages.iter().enumerate() {
+            let told = |error| if place < self.guarded { hushed(error) } else { error };
             match stage {
                 Stage::Filter(predicate) => {
-                    let mask = predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
+                    let rows = batch.num_rows();
+                    let mask =
+                        predicate.evaluate(&batch).and_then(|mask| mask.into_array(rows)).map_err(told)?;
                     let mask: &BooleanArray = mask.as_boolean();
                     let mask = if mask.null_count() > 0 { prep_null_mask_filter(mask) } else { mask.clone() };
                     if mask.true_count() < batch.num_rows() {
@@ -187,7 +194,7 @@ impl Stages {
                 Stage::Project(exprs, schema) => {
                     let rows = batch.num_rows();
                     let columns = exprs.iter().map(|expr| expr.evaluate(&batch)?.into_array(rows));
-                    let columns = columns.collect::<datafusion::common::Result<Vec<_>>>()?;
+                    let columns = columns.collect::<datafusion::common::Result<Vec<_>>>().map_err(told)?;
                     let options = RecordBatchOptions::new().with_row_count(Some(rows));
                     batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
                         .map_err(from_arrow)?;
@@ -203,8 +210,13 @@ impl Stages {
     }
 }
 
-/// The stages of a plan, from the table up; its table.
-fn collect(plan: &LogicalPlan, state: &SessionState, stages: &mut Vec<Stage>) -> Result<Arc<TableSnapshot>> {
+/// The stages of a plan, from the table up, and how many of them are of a grant or a view; its table.
+fn collect(
+    plan: &LogicalPlan,
+    state: &SessionState,
+    stages: &mut Vec<Stage>,
+    guarded: &mut usize,
+) -> Result<Arc<TableSnapshot>> {
     let physical = |expr: &Expr, schema: &DFSchemaRef| -> Result<Arc<dyn PhysicalExpr>> {
         let mut nested = false;
         expr.apply(|part| {
@@ -225,7 +237,7 @@ fn collect(plan: &LogicalPlan, state: &SessionState, stages: &mut Vec<Stage>) ->
     };
     match plan {
         LogicalPlan::Projection(projection) => {
-            let found = collect(&projection.input, state, stages)?;
+            let found = collect(&projection.input, state, stages, guarded)?;
             let schema = projection.input.schema();
             let exprs =
                 projection.expr.iter().map(|expr| physical(expr, schema)).collect::<Result<Vec<_>>>()?;
@@ -237,11 +249,17 @@ fn collect(plan: &LogicalPlan, state: &SessionState, stages: &mut Vec<Stage>) ->
             Ok(found)
         }
         LogicalPlan::Filter(filter) => {
-            let found = collect(&filter.input, state, stages)?;
+            let found = collect(&filter.input, state, stages, guarded)?;
             stages.push(Stage::Filter(physical(&filter.predicate, filter.input.schema())?));
             Ok(found)
         }
-        LogicalPlan::SubqueryAlias(alias) => collect(&alias.input, state, stages),
+        LogicalPlan::SubqueryAlias(alias) => {
+            let found = collect(&alias.input, state, stages, guarded)?;
+            if own_of_rightful(alias.alias.table()).is_some() {
+                *guarded = stages.len();
+            }
+            Ok(found)
+        }
         LogicalPlan::TableScan(scan) => {
             let source = scan.source.downcast_ref::<DefaultTableSource>();
             let table = source.and_then(|source| source.table_provider.downcast_ref::<SnapshotTable>());
