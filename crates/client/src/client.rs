@@ -115,6 +115,9 @@ fn is_refused_certificate(cause: &str) -> bool {
         || alert.contains("Certificate")
 }
 
+/// What hyper says of a request on a connection that ended before the request was sent.
+const UNSENT: &str = "connection closed";
+
 impl Client {
     /// Connects to an address as [`Address::parse`] reads it.
     ///
@@ -157,22 +160,16 @@ impl Client {
 
     /// Finds out whether what is there speaks Flight: a connection is there also where it does not.
     async fn greet(&self) -> Result<()> {
-        let mut service = self.service();
-        let asked = service.list_actions(Empty::default());
-        let answered = match tokio::time::timeout(CONNECT_TIMEOUT, asked).await {
-            Ok(Err(status)) if is_cut_off(&status) => Err(innermost(&status)),
-            Ok(Err(status)) if status.code() == Code::Unauthenticated => {
-                let hint = match &self.address.credentials {
-                    None => {
-                        "write tickstone://user:password@host (Python: user= and password=, token=, or cert= and key=)"
-                    }
-                    Some(_) => "an admin gives another password: ALTER USER … PASSWORD …",
-                };
-                return Err(ClientError::from(status).hint(hint));
+        /// A server judges a client's certificate after the client's part of the handshake. Where its refusal arrives
+        /// before the first request is sent, the request fails without the reason: the next connection tells it.
+        const TRIES: usize = 3;
+        let mut answered = self.ask_actions().await?;
+        for _ in 1..TRIES {
+            if self.address.trust.is_none() || answered != Err(UNSENT.into()) {
+                break;
             }
-            Ok(_) => Ok(()),
-            Err(_) => Err(format!("no answer for {CONNECT_TIMEOUT:?}")),
-        };
+            answered = self.ask_actions().await?;
+        }
         answered.map_err(|cause| {
             let Address { host, port, .. } = &self.address;
             if self.address.trust.is_some() && is_refused_certificate(&cause) {
@@ -188,6 +185,29 @@ impl Client {
                  that of PostgreSQL. One that requires TLS wants tickstone+tls://"
             ))
         })
+    }
+
+    /// Asks what every server of Flight SQL answers; the inner error is why there is no answer.
+    ///
+    /// # Errors
+    /// Where the server does not know who asks.
+    async fn ask_actions(&self) -> Result<std::result::Result<(), String>> {
+        let mut service = self.service();
+        let asked = service.list_actions(Empty::default());
+        match tokio::time::timeout(CONNECT_TIMEOUT, asked).await {
+            Ok(Err(status)) if is_cut_off(&status) => Ok(Err(innermost(&status))),
+            Ok(Err(status)) if status.code() == Code::Unauthenticated => {
+                let hint = match &self.address.credentials {
+                    None => {
+                        "write tickstone://user:password@host (Python: user= and password=, token=, or cert= and key=)"
+                    }
+                    Some(_) => "an admin gives another password: ALTER USER … PASSWORD …",
+                };
+                Err(ClientError::from(status).hint(hint))
+            }
+            Ok(_) => Ok(Ok(())),
+            Err(_) => Ok(Err(format!("no answer for {CONNECT_TIMEOUT:?}"))),
+        }
     }
 
     /// Where the server is.

@@ -156,7 +156,7 @@ impl Database {
     }
 
     /// Imports files; the report as a dict.
-    #[pyo3(signature = (paths, table, *, format=None, timestamp=None, series=None, types=None, partition_by=None, bad_rows=None, again=false, progress=None))]
+    #[pyo3(signature = (paths, table, *, format=None, timestamp=None, series=None, types=None, rename=None, partition_by=None, bad_rows=None, again=false, progress=None))]
     #[allow(clippy::too_many_arguments)]
     fn import_files<'py>(
         &self,
@@ -167,13 +167,15 @@ impl Database {
         timestamp: Option<String>,
         series: Option<Vec<String>>,
         types: Option<Vec<(String, String)>>,
+        rename: Option<Vec<(String, String)>>,
         partition_by: Option<String>,
         bad_rows: Option<String>,
         again: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let engine = self.shared.get()?.engine()?;
-        let options = ImportOptions { format, timestamp, series, types, partition_by, bad_rows, again };
+        let options =
+            ImportOptions { format, timestamp, series, types, rename, partition_by, bad_rows, again };
         net(|| import::import(py, &engine, paths, table, options, progress))
     }
 

@@ -131,6 +131,14 @@ fn import_hint(error: &ImportError) -> Option<String> {
         ImportError::NoRows { .. } => {
             "CREATE TABLE first, or give each column's type with types={'column': 'TYPE'}".to_string()
         }
+        ImportError::SameName { column, .. } => {
+            format!("rename={{'{column}': 'another'}} gives one of them another name")
+        }
+        ImportError::BadRow { is_other_unit: true, .. } => {
+            "where all times of a file are in another unit it is imported by itself; bad_rows='skip' or a path goes on \
+             without such rows"
+                .to_string()
+        }
         ImportError::BadRow { .. } => "bad_rows='skip' or a path goes on without such rows".to_string(),
         other => return other.hint(),
     })

@@ -25,6 +25,7 @@ pub(crate) struct ImportOptions {
     pub(crate) timestamp: Option<String>,
     pub(crate) series: Option<Vec<String>>,
     pub(crate) types: Option<Vec<(String, String)>>,
+    pub(crate) rename: Option<Vec<(String, String)>>,
     pub(crate) partition_by: Option<String>,
     pub(crate) bad_rows: Option<String>,
     pub(crate) again: bool,
@@ -77,6 +78,7 @@ fn request(paths: Vec<PathBuf>, table: String, options: ImportOptions) -> PyResu
         let parsed = ColumnType::parse(&name).map_err(QueryError::from);
         request.types.push((column, parsed.map_err(|error| error::of_query(&error, None))?));
     }
+    request.renames.extend(options.rename.into_iter().flatten());
     request.partition_by = options.partition_by.map(|unit| partition_by(&unit)).transpose()?;
     if let Some(timestamp) = &options.timestamp {
         request.set_timestamp(timestamp);

@@ -165,6 +165,7 @@ fn append(session: &mut QuerySession, table: &str, batches: Batches) -> tickston
     let mut appender = Appender::to_table(&session.access(), &stored, &batches.schema())?;
     // All is cast before anything is added: what does not fit leaves the transaction as it was.
     let cast = batches.map(|batch| appender.cast_owned(&batch?)).collect::<Result<Vec<_>, QueryError>>()?;
+    let table = appender.table();
     cast.iter().try_for_each(|batch| session.append(table, batch))?;
     Ok(cast.iter().map(|batch| batch.num_rows() as u64).sum())
 }

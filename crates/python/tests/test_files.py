@@ -176,3 +176,13 @@ def test_progress_on_a_terminal(large: pathlib.Path) -> None:
     assert "rows 345600" in seen and len(seen) > len("rows 345600\r\n"), repr(seen)
     quiet, code = on_terminal(IMPORT % ", progress=False", large)
     assert (quiet.strip(), code) == ("rows 345600", 0)
+
+
+def test_names_that_differ_in_case_are_told_apart(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text("ts,e,E,px\n2024-08-08T09:30:00,trade,7,1.5\n")
+    with tickstone.open(tmp_path / "db") as db:
+        with pytest.raises(tickstone.Error, match="rename={'E': 'another'}"):
+            db.import_file(file, "events")
+        db.import_file(file, "events", rename={"E": "number"})
+        assert db.sql("SELECT e, number, px FROM events").fetchall() == [("trade", 7, 1.5)]

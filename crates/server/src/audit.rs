@@ -22,7 +22,7 @@ use tickstone_query::arrow::array::{
     ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
 };
 use tickstone_query::audit::{Auditor, Deed, Origin};
-use tickstone_query::{Database, ErrorKind, QueryError};
+use tickstone_query::{Database, ErrorKind, QueryError, SqlState};
 use tracing::{error, warn};
 
 /// What the table is called.
@@ -82,7 +82,7 @@ fn columns() -> Vec<Column> {
     let column = |name: &str, column_type| Column::new(name, column_type);
     vec![
         column("ts", ColumnType::Timestamp),
-        column("user", ColumnType::Symbol),
+        column("user_name", ColumnType::Symbol),
         column("protocol", ColumnType::Symbol),
         column("address", ColumnType::Symbol),
         column("kind", ColumnType::Symbol),
@@ -106,6 +106,11 @@ impl Audit {
     ) -> Result<Option<Arc<Self>>, SettingError> {
         let wanted = settings.text("audit");
         if wanted == "off" {
+            if settings.switch("audit_required") {
+                return Err(SettingError::new(
+                    "audit_required = true, and audit = off keeps nothing: set audit = changes, or all",
+                ));
+            }
             return Ok(None);
         }
         let ttl = Some(settings.text("audit_ttl")).filter(|ttl| *ttl != "0").map(Ttl::parse).transpose();
@@ -161,7 +166,7 @@ impl Auditor for Audit {
         }
         let what = "the audit log cannot be written, and nothing is done without it (audit_required)";
         let hint = "is the disk full? the log of the server says why";
-        Err(QueryError::new(ErrorKind::Retry, what).hint(hint))
+        Err(QueryError::new(ErrorKind::Retry, what).state(SqlState::DiskFull).hint(hint))
     }
 
     fn note(&self, deed: Deed) {
@@ -278,7 +283,7 @@ fn batch(deeds: &[Dated]) -> Result<RecordBatch, QueryError> {
     let times = TimestampNanosecondArray::from_iter_values(deeds.iter().map(|(at, _)| *at));
     Ok(RecordBatch::try_from_iter_with_nullable([
         ("ts", Arc::new(times) as ArrayRef, true),
-        ("user", texts(&|deed| named(&deed.user)), true),
+        ("user_name", texts(&|deed| named(&deed.user)), true),
         ("protocol", texts(&|deed| named(deed.origin.protocol)), true),
         ("address", texts(&|deed| deed.origin.address.map(|address| address.to_string())), true),
         ("kind", texts(&|deed| named(deed.kind)), true),

@@ -45,8 +45,14 @@ impl From<EngineError> for NotStored {
     }
 }
 
-/// Finds the table that rows are read for.
-pub(crate) fn find(engine: &Engine, name: &str) -> Option<Arc<TableSchema>> {
+/// Finds the table that rows are read for: one that the user may add rows to. Of any other nothing is told, such as what
+/// type a column has that a value does not fit.
+pub(crate) fn find(access: &Access, name: &str) -> Option<Arc<TableSchema>> {
+    access.table(Rights::INSERT, name).ok().flatten().map(|table| table.schema)
+}
+
+/// The table of a name as it is now.
+fn now(engine: &Engine, name: &str) -> Option<Arc<TableSchema>> {
     engine.snapshot().table(name).map(|table| Arc::clone(table.schema()))
 }
 
@@ -82,12 +88,12 @@ fn stored(
     sync: Option<SyncPolicy>,
 ) -> Result<u64, NotStored> {
     access.check_audit().map_err(NotStored::Refused)?;
-    rows.iter().try_for_each(|rows| check(access, rows)).map_err(NotStored::Refused)?;
+    rows.iter().try_for_each(|rows| check(access, engine, rows)).map_err(NotStored::Refused)?;
     let batches =
         rows.iter().map(|rows| batch(access, engine, rows, making)).collect::<Result<Vec<_>, _>>()?;
     let mut transaction = engine.begin();
     for (rows, (table, batch)) in rows.iter().zip(&batches) {
-        transaction.append(&rows.name, batch).map_err(|error| match find(engine, &rows.name) {
+        transaction.append(&rows.name, batch).map_err(|error| match now(engine, &rows.name) {
             // What does not fit now may fit what the table has become.
             Some(now) if now.version() == table.version() && now.name() == table.name() => error.into(),
             _ => NotStored::Changed,
@@ -100,7 +106,7 @@ fn stored(
 ///
 /// # Errors
 /// Where they may not.
-fn check(access: &Access, rows: &TableRows) -> Result<(), QueryError> {
+fn check(access: &Access, engine: &Engine, rows: &TableRows) -> Result<(), QueryError> {
     match &rows.table {
         Some(table) => {
             access.may(Rights::INSERT, table.name())?;
@@ -109,7 +115,9 @@ fn check(access: &Access, rows: &TableRows) -> Result<(), QueryError> {
                 None => Ok(()),
             }
         }
-        None => access.may_everywhere(Rights::CREATE),
+        // It is made meanwhile, or is not theirs to write.
+        None if now(engine, &rows.name).is_some() => access.may(Rights::INSERT, &rows.name),
+        None => access.may_make(&rows.name),
     }
 }
 
@@ -123,7 +131,7 @@ fn batch(
     let refused = |what: String, hint: &str| {
         NotStored::Refused(QueryError::new(ErrorKind::FixRequest, what).hint(hint))
     };
-    let table = match (find(engine, &rows.name), &rows.table) {
+    let table = match (now(engine, &rows.name), &rows.table) {
         (Some(table), Some(_)) => table,
         (None, None) if engine.snapshot().keeps(&rows.name) => {
             let what = format!("the database keeps '{}' for itself", rows.name);
@@ -132,7 +140,7 @@ fn batch(
         (None, None) if making.tables => {
             let made = rows.new_table().map_err(EngineError::from)?.owned_by(access.owner());
             engine.create_table(made)?;
-            find(engine, &rows.name).ok_or(NotStored::Changed)?
+            now(engine, &rows.name).ok_or(NotStored::Changed)?
         }
         (None, None) => {
             let what = format!("table '{}' does not exist", rows.name);
@@ -148,7 +156,7 @@ fn batch(
         engine.alter_table(&rows.name, &AlterTable::AddColumn(column))?;
     }
     let table = if rows.new_columns().next().is_some() {
-        find(engine, &rows.name).ok_or(NotStored::Changed)?
+        now(engine, &rows.name).ok_or(NotStored::Changed)?
     } else {
         table
     };

@@ -103,23 +103,21 @@ impl Server {
         let tls = Tls::of(&settings)?;
         let has_users = database.has_users().map_err(|error| SettingError::new(error.to_string()))?;
         let needs_tls = tls.as_ref().is_some_and(|tls| tls.is_required);
-        if !is_loopback && !settings.switch("insecure") {
-            let lacks = match (has_users, needs_tls) {
-                (true, true) => None,
-                (false, _) => Some(
-                    "there are no users: anybody could read and write everything; make an admin first, `tickstone user \
-                     add NAME --admin`",
-                ),
-                (true, false) => Some(
-                    "passwords and rows could be read on their way; set tls_certificate, tls_key and require_tls = true",
-                ),
-            };
-            if let Some(lacks) = lacks {
-                let what = format!(
-                    "host = '{host}' is reached from other machines, and {lacks}; or set insecure = true if that is meant"
-                );
-                return Err(SettingError::new(what).into());
-            }
+        let may_lack = |what: &str| [what, "true"].contains(&settings.text("insecure"));
+        let lacks = if !has_users && !may_lack("users") {
+            let made = "make an admin first, `tickstone user add NAME --admin --data DIR`";
+            Some(("users", format!("there are no users: anybody could read and write everything; {made}")))
+        } else if !needs_tls && !may_lack("tls") {
+            let set = "set tls_certificate, tls_key and require_tls = true";
+            Some(("tls", format!("passwords and rows could be read on their way; {set}")))
+        } else {
+            None
+        };
+        if let Some((word, lacks)) = lacks.filter(|_| !is_loopback) {
+            let what = format!(
+                "host = '{host}' is reached from other machines, and {lacks}; or set insecure = {word} if that is meant"
+            );
+            return Err(SettingError::new(what).into());
         }
         if !is_loopback && !has_users {
             warn!(%host, "insecure: anybody who reaches the ports may read and write everything");

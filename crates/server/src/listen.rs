@@ -5,7 +5,7 @@ use crate::half_closed::{Answer, HalfClosed, UnderWay};
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::tls::Inside;
-use crate::transport::{Beginning, Transport};
+use crate::transport::{Beginning, Transport, drain};
 use crate::{flight, http, ilp, logins, pg, rest, stream as streams};
 use axum::Router;
 use axum::http::Request;
@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tickstone_query::Access;
+use tickstone_query::audit::Origin;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -79,6 +80,17 @@ impl Serving {
 }
 
 impl Serving {
+    /// As the audit log has it.
+    fn protocol(&self) -> &'static str {
+        match self {
+            Serving::Lines => "line protocol",
+            Serving::Streams => "streams",
+            Serving::Postgres => "postgresql",
+            Serving::Flight(_) => "flight",
+            Serving::Http(_) => "http",
+        }
+    }
+
     /// What is spoken inside of TLS.
     fn inside(&self) -> Inside {
         match self {
@@ -195,6 +207,8 @@ async fn begin(
         Err(error) => {
             shared.metrics.add(Counter::TlsRefused, 1);
             debug!(%peer, %error, "TLS: no handshake; closed");
+            let origin = Origin { protocol: serving.protocol(), address: Some(peer.ip()) };
+            logins::tell_certificate(shared, &error, origin).await;
             None
         }
     }
@@ -203,17 +217,12 @@ async fn begin(
 /// Tells a client of HTTP in the clear that this port does not speak it.
 async fn tell_of_tls(mut stream: TcpStream) {
     const WHAT: &str = "{\"error\":\"this server takes TLS alone (require_tls): ask https://\"}\n";
-    /// Whoever takes longer to read it does not read.
-    const PATIENCE: Duration = Duration::from_secs(1);
     let head = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n";
     let answer = format!("{head}Content-Length: {}\r\n\r\n{WHAT}", WHAT.len());
-    let told = async {
-        stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await?;
-        // What is not read before it is closed would have the system throw the answer away.
-        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
-    };
-    let _ = tokio::time::timeout(PATIENCE, told).await;
+    // It has room: nothing was written before.
+    if stream.write_all(answer.as_bytes()).await.is_ok() {
+        drain(stream).await;
+    }
 }
 
 async fn serve_http(shared: &Shared, router: Router, mut stream: Transport, taken: Taken) {

@@ -2,15 +2,17 @@
 //! certificate of their connection.
 
 use crate::shared::Shared;
+use crate::transport::of_certificate;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 use tickstone_query::audit::Origin;
 use tickstone_query::{Access, Database, ErrorKind, QueryError, SqlState};
+use tracing::warn;
 
 /// How long a client may take to say who it is, where it says so before anything else.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -184,11 +186,22 @@ pub(crate) fn tell_login(
         }
         Ok(_) => {}
         Err(error) => {
+            let (protocol, address) = (origin.protocol, origin.address.map(tracing::field::display));
+            warn!(user, protocol, address, why = %error.message, "a login is refused");
             let nobody = Access::of_nobody(&shared.database).from(origin);
             nobody.tell("LOGIN", user.into(), 0, Duration::ZERO, Some(error));
         }
     }
     proved
+}
+
+/// Tells of a handshake that failed, where it was for a certificate of the client's: after the wait of a wrong answer.
+pub(crate) async fn tell_certificate(shared: &Shared, failed: &io::Error, origin: Origin) {
+    let Some(why) = of_certificate(failed) else { return };
+    tokio::time::sleep(shared.guesses.wrong("", origin.address)).await;
+    let error =
+        QueryError::request(format!("the client's certificate is refused: {why}")).state(SqlState::Unknown);
+    let _ = tell_login(shared, "", Err(error), origin, true);
 }
 
 #[cfg(test)]

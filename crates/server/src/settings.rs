@@ -58,9 +58,9 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "insecure",
-        kind: Kind::Switch,
+        kind: Kind::Text,
         default: "false",
-        about: "serve beyond loopback without users, or without TLS",
+        about: "serve beyond loopback without users (users), without require_tls (tls), or without both (true)",
     },
     Setting {
         name: "tls_certificate",
@@ -501,6 +501,7 @@ fn words(name: &str) -> Option<&'static str> {
         "host" => Some("an address, as in 127.0.0.1 or 0.0.0.0, or localhost"),
         "files" => Some("a directory that is there"),
         "audit" => Some("off, changes or all"),
+        "insecure" => Some("false, users, tls, or true for both"),
         "audit_ttl" => Some("a time to live, as in 90d or 12 months, or 0"),
         _ => None,
     }
@@ -539,6 +540,7 @@ fn word_fits(name: &str, value: &str) -> bool {
         "host" => address(value).is_some(),
         "files" => value.is_empty() || Path::new(value).is_dir(),
         "audit" => matches!(value, "off" | "changes" | "all"),
+        "insecure" => matches!(value, "false" | "users" | "tls" | "true"),
         "audit_ttl" => value == "0" || Ttl::parse(value).is_ok(),
         _ => true,
     }

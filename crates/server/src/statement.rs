@@ -13,8 +13,8 @@ use crate::metrics::Counter;
 use crate::pg::catalog::Client;
 use crate::shared::Shared;
 use futures::StreamExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::{DataType, SchemaRef};
@@ -51,8 +51,11 @@ pub(crate) struct Rows {
     pub(crate) changed: bool,
     progress: QueryProgress,
     batches: mpsc::Receiver<Piece>,
+    /// How many rows were taken so far.
+    given: Arc<AtomicU64>,
     /// Of the batch that was handed out last, and is written out.
     current: Option<Claim>,
+    audited: Option<Arc<Audited>>,
     _running: Option<Running>,
 }
 
@@ -76,7 +79,18 @@ impl Rows {
         let _ = send.try_send(Ok(Some((batch, None))));
         let _ = send.try_send(Ok(None));
         let (planning, progress) = (Duration::ZERO, QueryProgress::default());
-        Self { schema, planning, changed: false, progress, batches, current: None, _running: None }
+        let given = Arc::default();
+        Self {
+            schema,
+            planning,
+            changed: false,
+            progress,
+            batches,
+            given,
+            current: None,
+            audited: None,
+            _running: None,
+        }
     }
 
     /// What is to be known of the rows, once all of them came.
@@ -89,12 +103,25 @@ impl Rows {
         self.current = None;
         match self.batches.recv().await {
             Some(Ok(Some((batch, claim)))) => {
+                self.given.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
                 self.current = claim;
                 Some(Ok(batch))
             }
             Some(Ok(None)) => None,
             Some(Err(error)) => Some(Err(error)),
             None => Some(Err(cut_short())),
+        }
+    }
+
+    /// Says that so many of the rows that were taken are given to nobody.
+    pub(crate) fn keep_back(&self, rows: u64) {
+        self.given.fetch_sub(rows, Ordering::Relaxed);
+    }
+
+    /// Says that its client has all the rows that it asked for: that there may be more is no failure.
+    pub(crate) fn enough(&self) {
+        if let Some(audited) = self.audited.as_ref().filter(|_| !self.changed) {
+            let _ = audited.outcome.set((Ended::default(), audited.begun.elapsed()));
         }
     }
 }
@@ -235,25 +262,30 @@ impl Conversation {
     ) -> Result<Answer, QueryError> {
         shared.metrics.add(Counter::Statements, 1);
         // No log has a password.
-        let text = if statement.has_secret() { format!("{} …", statement.kind()).into() } else { text };
+        let text = statement.without_secret().map_or(text, Arc::from);
         let (kind, only_reads) = (statement.kind(), statement.only_reads());
         let limits = self.access.limits()?;
         let ends = !matches!(kind, "SUBSCRIBE" | "REPLAY");
         let timeout = timeout.into_iter().chain(limits.statement_timeout()).min().filter(|_| ends);
         // Rows that a statement changed are changed by the time that it gives them.
         let rows_max = limits.rows().filter(|_| ends && only_reads);
-        let audited = match self.access.auditor(only_reads) {
+        let given = Arc::<AtomicU64>::default();
+        let audited = match self.access.auditor() {
             None => None,
             Some(auditor) => {
-                auditor.check()?;
-                Some(Audited {
+                let is_wanted = auditor.wants(only_reads);
+                if is_wanted {
+                    auditor.check()?;
+                }
+                Some(Arc::new(Audited {
+                    is_wanted,
                     access: self.access.clone(),
                     kind,
                     text: Arc::clone(&text),
                     begun: Instant::now(),
-                    sent: AtomicU64::new(0),
-                    outcome: None,
-                })
+                    given: Arc::clone(&given),
+                    outcome: OnceLock::new(),
+                }))
             }
         };
         let (tell, mut told) = oneshot::channel();
@@ -268,10 +300,12 @@ impl Conversation {
             access: self.access.clone(),
             session,
             text,
+            ends,
             timeout,
             patience,
             rows_max,
-            audited,
+            given: Arc::clone(&given),
+            audited: audited.clone(),
             token: token.clone(),
             _threads: threads,
         };
@@ -295,7 +329,9 @@ impl Conversation {
                 changed,
                 progress,
                 batches,
+                given,
                 current: None,
+                audited,
                 _running: Some(running),
             })),
             Ok(Head::Done { tag, rows }) => Ok(Answer::Done { tag, rows }),
@@ -369,39 +405,54 @@ struct Run {
     access: Access,
     session: Arc<Mutex<Session>>,
     text: Arc<str>,
+    /// Whether it ends by itself, as all but subscriptions do.
+    ends: bool,
     timeout: Option<Duration>,
     patience: Option<Duration>,
     /// Most rows that it may give.
     rows_max: Option<u64>,
-    audited: Option<Audited>,
+    /// How many rows its client has taken so far.
+    given: Arc<AtomicU64>,
+    audited: Option<Arc<Audited>>,
     /// Of a statement that changes the database.
     token: Option<CancelToken>,
     /// They are there as long as it runs.
     _threads: Option<Arc<Threads>>,
 }
 
-/// A statement that the audit log is told of when it ends, however it does.
+/// A statement that the audit log is told of once it has ended, however it did, and its rows were taken or left.
+#[derive(Debug)]
 struct Audited {
+    /// Whether it is kept whatever comes of it; else where it is refused for its user.
+    is_wanted: bool,
     access: Access,
     kind: &'static str,
     text: Arc<str>,
     begun: Instant,
-    /// How many rows it has given so far.
-    sent: AtomicU64,
-    /// How many rows it gave or changed, and its error; `None` until it has ended by itself.
-    outcome: Option<(u64, Option<QueryError>)>,
+    /// How many rows its client has taken so far.
+    given: Arc<AtomicU64>,
+    /// Nothing until it has ended by itself.
+    outcome: OnceLock<(Ended, Duration)>,
 }
 
 impl Drop for Audited {
     fn drop(&mut self) {
-        let (rows, error) =
-            self.outcome.take().unwrap_or_else(|| (self.sent.load(Ordering::Relaxed), Some(gone())));
-        self.access.tell(self.kind, Arc::clone(&self.text), rows, self.begun.elapsed(), error.as_ref());
+        let left = || (Ended { error: Some(gone()), ..Ended::default() }, self.begun.elapsed());
+        let (Ended { changed, error, .. }, took) = self.outcome.take().unwrap_or_else(left);
+        let rows = changed.unwrap_or_else(|| self.given.load(Ordering::Relaxed));
+        // What a user may not see does not exist for them.
+        let is_refusal = |error: &QueryError| {
+            matches!(error.sql_state(), SqlState::Denied | SqlState::Unknown | SqlState::UndefinedTable)
+        };
+        if !self.is_wanted && !error.as_ref().is_some_and(is_refusal) {
+            return;
+        }
+        self.access.tell(self.kind, Arc::clone(&self.text), rows, took, error.as_ref());
     }
 }
 
 /// What a statement came to: the rows that were sent, and those that are told of.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Ended {
     sent: u64,
     changed: Option<u64>,
@@ -428,14 +479,15 @@ impl Run {
             Some(limit) => self.within(limit, statement, &mut tell, &send).await,
         };
         let rows = ended.sent;
-        if let Some(audited) = &mut self.audited {
-            audited.outcome = Some((ended.changed.unwrap_or(rows), ended.error));
-        }
         let (took, metrics) = (begun.elapsed(), &self.shared.metrics);
+        if let Some(audited) = self.audited.take() {
+            let _ = audited.outcome.set((ended, took));
+        }
         metrics.add(Counter::StatementRows, rows);
         metrics.add(Counter::StatementMicroseconds, u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
-        if self.shared.settings.time("slow_statement").is_some_and(|slow| took > slow) {
-            warn!(?took, rows, sql = &*self.text, "slow statement");
+        if self.ends && self.shared.settings.time("slow_statement").is_some_and(|slow| took > slow) {
+            let user = self.access.user().unwrap_or_default();
+            warn!(?took, rows, user, sql = &*self.text, "slow statement");
         }
     }
 
@@ -461,8 +513,7 @@ impl Run {
             }
             late
         };
-        let sent = self.audited.as_ref().map_or(0, |audited| audited.sent.load(Ordering::Relaxed));
-        let ended = Ended::failed(sent, &late);
+        let ended = Ended::failed(self.given.load(Ordering::Relaxed), &late);
         if tell.is_some() {
             told(tell, Err(late));
         } else {
@@ -525,7 +576,8 @@ impl Run {
         if adds {
             self.access.charge(left);
         }
-        let gone = |sent| {
+        let gone = || {
+            let sent = self.given.load(Ordering::Relaxed);
             let gone = QueryError::request("whoever asked took no more rows").state(SqlState::Cancelled);
             match changes {
                 true => Ended { sent, changed: Some(left), ..Ended::default() },
@@ -534,7 +586,7 @@ impl Run {
         };
         let head = Head::Rows { schema, planning, changed: changes, progress: progress.clone() };
         if !told(tell, Ok(head)) {
-            return gone(0);
+            return gone();
         }
         let room = Arc::new(Semaphore::new(WAITING_BYTES));
         let mut rows = 0;
@@ -546,11 +598,8 @@ impl Run {
             match held {
                 Ok((memory, batch)) => {
                     rows += batch.num_rows() as u64;
-                    if let Some(audited) = &self.audited {
-                        audited.sent.store(rows, Ordering::Relaxed);
-                    }
                     if !self.taken(batch, memory, &room, send).await {
-                        return gone(rows);
+                        return gone();
                     }
                 }
                 Err(error) => {
@@ -566,7 +615,7 @@ impl Run {
         }
         progress.warnings().iter().for_each(|warning| warn!(sql = &*self.text, "{warning}"));
         let _ = send.send(Ok(None)).await;
-        Ended { sent: rows, ..Ended::default() }
+        Ended { sent: rows, changed: changes.then_some(left), ..Ended::default() }
     }
 
     /// Waits until the user may add rows, or the statement is to end.

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
@@ -169,8 +169,37 @@ async fn within<T>(patience: Option<Duration>, work: impl Future<Output = io::Re
     }
 }
 
+/// Why a handshake failed, where it was for the client's certificate.
+pub(crate) fn of_certificate(failed: &io::Error) -> Option<&rustls::CertificateError> {
+    match failed.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidCertificate(why) => Some(why),
+        _ => None,
+    }
+}
+
+/// Ends a connection whose client was told why: where something is not read before it is closed, the system would throw
+/// away what the client has not read.
+pub(crate) async fn drain(mut stream: TcpStream) {
+    /// Whoever takes longer to read it does not read.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let drained = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(PATIENCE, drained).await;
+}
+
 async fn encrypted(stream: TcpStream, handshake: Handshake) -> io::Result<Transport> {
-    let stream = Box::new(within(Some(HANDSHAKE_PATIENCE), handshake.acceptor.accept(stream)).await?);
+    let accepted = handshake.acceptor.accept(stream).into_fallible();
+    let stream = match tokio::time::timeout(HANDSHAKE_PATIENCE, accepted).await? {
+        Ok(stream) => Box::new(stream),
+        Err((error, stream)) => {
+            if of_certificate(&error).is_some() {
+                drain(stream).await;
+            }
+            return Err(error);
+        }
+    };
     // Its own comes first.
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let certified = certificate.and_then(|certificate| common_name(certificate)).map(Arc::from);

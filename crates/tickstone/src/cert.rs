@@ -6,11 +6,13 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use std::fs::{self, File};
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use x509_parser::extensions::GeneralName;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +23,7 @@ Examples:
   tickstone cert --user ann                         ann.pem and ann-key.pem, by which ann connects without a password
   tickstone serve … --tls-client-ca certificates/ca.pem
 
-Run again it makes another certificate of the same authority, which a server that runs takes up by itself. Whoever has
+Run again it makes another certificate of the same authority, for the same names where none are said, which a server that runs takes up by itself. Whoever has
 ca-key.pem can make certificates that your clients trust: keep it away from the server, or use those of your own
 authority instead. docs/server/tls.md has more.";
 
@@ -35,8 +37,9 @@ const CA_DAYS: u64 = 3650;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The names and addresses that clients reach the server by [default: localhost 127.0.0.1 ::1]
-    #[arg(value_name = "NAME", conflicts_with = "user")]
+    /// The names and addresses that clients reach the server by [default: those of the certificate that is there, else
+    /// localhost 127.0.0.1 ::1]
+    #[arg(value_name = "NAME", conflicts_with = "user", value_parser = parse_host)]
     names: Vec<String>,
     /// Make the certificate of this user instead of the server's
     #[arg(long, value_name = "NAME", value_parser = parse_user)]
@@ -55,7 +58,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let authority = authority(out)?;
     let names = match (&args.user, args.names.as_slice()) {
         (Some(_), _) => Vec::new(),
-        (None, []) => NAMES.map(str::to_string).to_vec(),
+        // Clients that reach it by them go on.
+        (None, []) => {
+            let before = names_of(&out.join("server.pem"));
+            if before.is_empty() { NAMES.map(str::to_string).to_vec() } else { before }
+        }
         (None, names) => names.to_vec(),
     };
     let (file, named, purpose, trusted_by) = match &args.user {
@@ -86,6 +93,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     println!("{}: its key", key_file.display());
     println!("{}: what {trusted_by}", out.join("ca.pem").display());
     Ok(())
+}
+
+/// A name or an address that a certificate can be of; `*.` may stand before a name.
+fn parse_host(name: &str) -> std::result::Result<String, String> {
+    match ServerName::try_from(name.strip_prefix("*.").unwrap_or(name)) {
+        Ok(_) => Ok(name.to_string()),
+        Err(_) => Err("it is neither the name of a host nor an address".to_string()),
+    }
+}
+
+/// The names and addresses that a certificate is of; none where there is none.
+fn names_of(path: &Path) -> Vec<String> {
+    let Ok(certificate) = CertificateDer::from_pem_file(path) else { return Vec::new() };
+    let Ok((_, certificate)) = x509_parser::parse_x509_certificate(&certificate) else { return Vec::new() };
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let name = |name: &GeneralName<'_>| match name {
+        GeneralName::DNSName(name) => Some((*name).to_string()),
+        GeneralName::IPAddress(bytes) => match <[u8; 4]>::try_from(*bytes) {
+            Ok(four) => Some(IpAddr::from(four).to_string()),
+            Err(_) => Some(IpAddr::from(<[u8; 16]>::try_from(*bytes).ok()?).to_string()),
+        },
+        _ => None,
+    };
+    names.value.general_names.iter().filter_map(name).collect()
 }
 
 /// A user whose files have names of their own.

@@ -38,6 +38,20 @@ pub(crate) enum Failure {
         /// What can be done, on a line of its own; empty where nothing can.
         hint: &'static str,
     },
+    /// Documents of a stream are lacking; the others were given.
+    #[error(
+        "error: {bytes} bytes of stream '{stream}' are damaged or missing: the documents in them are not here\n\
+         hint: tickstone check --data {} names the files",
+        data.display()
+    )]
+    Lacking {
+        /// The stream.
+        stream: String,
+        /// Bytes of its files.
+        bytes: u64,
+        /// The database.
+        data: PathBuf,
+    },
     /// What reads a database finds none.
     #[error("error: there is no database in {}\nhint: import, serve and statements that write make one", path.display())]
     NoDatabase {

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
     for (name, address) in server.addresses() {
         println!("  {name:<12} {address}");
     }
-    println!("{}", to_paste(server.addresses(), needs_tls));
+    println!("{}", to_paste(server.addresses(), needs_tls, database.has_users()?));
     signals.wait();
     eprintln!("stopping: connections end after what they are at");
     let ended = server.stop();
@@ -99,31 +99,37 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
 }
 
 /// Commands to try it with, for the ports there are.
-fn to_paste(addresses: &[(&str, SocketAddr)], needs_tls: bool) -> String {
+fn to_paste(addresses: &[(&str, SocketAddr)], needs_tls: bool, has_users: bool) -> String {
     // Whose certificates are trusted, docs/server/tls.md says.
     let (curl, http_scheme, scheme) = match needs_tls {
         true => ("curl --cacert ca.pem", "https", "tickstone+tls"),
         false => ("curl", "http", "tickstone"),
     };
     let authority = if needs_tls { "?ca=ca.pem" } else { "" };
+    let (curl_user, user) = if has_users { (" -u USER", "USER@") } else { ("", "") };
+    // Certificates are of names, and 0.0.0.0 is no address of a server.
+    let host = |address: &SocketAddr| match address.ip().is_unspecified()
+        || needs_tls && address.ip().is_loopback()
+    {
+        true => format!("localhost:{}", address.port()),
+        false => address.to_string(),
+    };
     let port =
         |name: &str| addresses.iter().find(|(setting, _)| *setting == name).map(|(_, address)| address);
     let mut lines = String::new();
-    if let Some(http) = port("http_port") {
+    if let Some(http) = port("http_port").map(host) {
         lines += &format!(
-            "\nAsk:    {curl} -G {http_scheme}://{http}/exec --data-urlencode \"query=SHOW TABLES\"\n\
-             Store:  {curl} {http_scheme}://{http}/write --data-binary 'hello,symbol=BTC-USD price=61500.5'"
+            "\nAsk:    {curl}{curl_user} -G {http_scheme}://{http}/exec --data-urlencode \"query=SHOW TABLES\"\n\
+             Store:  {curl}{curl_user} {http_scheme}://{http}/write --data-binary 'hello,symbol=BTC-USD price=61500.5'"
         );
     }
-    if let Some(flight) = port("flight_port") {
-        lines += &format!("\nShell:  tickstone sql --connect '{scheme}://{flight}{authority}'");
+    if let Some(flight) = port("flight_port").map(host) {
+        lines += &format!("\nShell:  tickstone sql --connect '{scheme}://{user}{flight}{authority}'");
     }
-    if let Some(ilp) = port("ilp_port").filter(|_| !needs_tls) {
-        lines += &format!(
-            "\nStream: echo 'hello,symbol=ETH-USD price=2500.5' | nc -N {} {}",
-            ilp.ip(),
-            ilp.port()
-        );
+    // With users its clients sign.
+    if let Some(ilp) = port("ilp_port").filter(|_| !needs_tls && !has_users) {
+        let ip = if ilp.ip().is_unspecified() { "localhost".to_string() } else { ilp.ip().to_string() };
+        lines += &format!("\nStream: echo 'hello,symbol=ETH-USD price=2500.5' | nc -N {ip} {}", ilp.port());
     }
     lines
 }

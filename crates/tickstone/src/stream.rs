@@ -157,14 +157,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let mut source = Opened::open(place, name, false)?;
             let mut out = Output::new();
             source.write(from, to, &mut |ts, document| shown.write(&mut out, ts, document))?;
-            out.flush().map_err(unwritten)
+            out.flush().map_err(unwritten)?;
+            source.check_whole(place)
         }
         Action::Since { name, time, shown, place } => {
             let mut source = Opened::open(place, name, false)?;
             let mut out = Output::new();
             let from = time.saturating_add(1);
             source.write(from, u64::MAX, &mut |ts, document| shown.write(&mut out, ts, document))?;
-            out.flush().map_err(unwritten)
+            out.flush().map_err(unwritten)?;
+            source.check_whole(place)
         }
         Action::Tail { name, since, shown, place } => tail(place, name, *since, *shown),
         Action::Drop { name, data } => {
@@ -204,6 +206,8 @@ fn list(data: &DataArgs) -> Result<()> {
 enum Opened {
     Here {
         stream: Stream,
+        /// Whether bytes that were to be read are damaged or missing.
+        is_lacking: bool,
         /// Closed when it goes.
         _database: Database,
     },
@@ -252,7 +256,20 @@ impl Opened {
             true => streams.get_or_create(name, StreamSettings::default())?,
             false => streams.get(name)?,
         };
-        Ok(Self::Here { stream, _database: database })
+        Ok(Self::Here { stream, is_lacking: false, _database: database })
+    }
+
+    /// That documents are lacking, where bytes that were to be read for them are damaged or missing. A server says so in
+    /// its log.
+    fn check_whole(&self, place: &Place) -> Result<()> {
+        match self {
+            Self::Here { stream, is_lacking: true, .. } => Err(Failure::Lacking {
+                stream: stream.name().to_string(),
+                bytes: stream.stats()?.damaged_bytes,
+                data: place.data.data.clone(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Hands over the documents between two times, both inside; the time of the last one.
@@ -264,8 +281,9 @@ impl Opened {
     ) -> Result<Option<u64>> {
         let mut last = None;
         match self {
-            Self::Here { stream, .. } => loop {
+            Self::Here { stream, is_lacking, .. } => loop {
                 let found = stream.range(from, to, READ_BYTES)?;
+                *is_lacking |= found.damaged_bytes() > 0;
                 if found.is_empty() || from > to {
                     return Ok(last);
                 }

@@ -2,12 +2,15 @@
 
 use crate::failure::{Failure, Result};
 use crate::open::DataArgs;
+use crate::output::Output;
 use crate::secret::{asked, line};
 use clap::Subcommand;
-use std::io::{self, IsTerminal};
+use std::error::Error;
+use std::io::{self, IsTerminal, Write as _};
 use std::path::PathBuf;
+use tickstone_engine::EngineError;
 use tickstone_query::arrow::util::pretty::pretty_format_batches;
-use tickstone_query::{Access, QueryError};
+use tickstone_query::{Access, Database, DatabaseOptions, QueryError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,16 +75,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let roles = if roles.is_empty() { roles } else { format!(" IN ROLE {roles}") };
             let password = literal(&password()?);
             change(data, &format!("CREATE USER {} PASSWORD {password}{roles}", quoted(name)), false)?;
-            eprintln!("made user {name}");
+            eprintln!("made user {}", folded(name));
         }
         Action::Password { name, data } => {
             let password = literal(&password()?);
             change(data, &format!("ALTER USER {} PASSWORD {password}", quoted(name)), true)?;
-            eprintln!("changed the password of {name}");
+            eprintln!("changed the password of {}", folded(name));
         }
         Action::Drop { name, data } => {
             change(data, &format!("DROP USER {}", quoted(name)), true)?;
-            eprintln!("dropped user {name}");
+            eprintln!("dropped user {}", folded(name));
         }
         Action::List { data } => {
             if !data.is_there() {
@@ -90,25 +93,55 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             let database = data.open(true)?;
             let mut session = Access::of_owner(&database).session();
             let users = database.runtime().block_on(session.query("SHOW USERS"))?;
-            println!("{}", pretty_format_batches(&users).map_err(QueryError::from)?);
+            let table = pretty_format_batches(&users).map_err(QueryError::from)?;
+            let mut out = Output::new();
+            let written = writeln!(out, "{table}").and_then(|()| out.flush());
+            let path = PathBuf::from("standard output");
+            written.map_err(|source| Failure::Io { action: "write", path, source })?;
         }
     }
     Ok(())
 }
 
 fn change(data: &DataArgs, sql: &str, wants_database: bool) -> Result<()> {
-    if wants_database && !data.is_there() {
-        return Err(Failure::NoDatabase { path: data.data.clone() });
+    if !data.is_there() {
+        if wants_database {
+            return Err(Failure::NoDatabase { path: data.data.clone() });
+        }
+        // What is refused leaves no directory.
+        run_in(&Database::in_memory(DatabaseOptions::default())?, sql)?;
     }
-    let database = data.open(false)?;
-    let mut session = Access::of_owner(&database).session();
+    let database = data.open(false).map_err(|error| match &error {
+        Failure::Query(locked) if is_locked(locked) => {
+            let what = format!("{} is open in another process", data.data.display());
+            let hint =
+                "while a server has it, users are changed in SQL there: CREATE USER, ALTER USER, DROP USER";
+            QueryError::request(what).hint(hint).into()
+        }
+        _ => error,
+    })?;
+    run_in(&database, sql)
+}
+
+fn run_in(database: &Database, sql: &str) -> Result<()> {
+    let mut session = Access::of_owner(database).session();
     database.runtime().block_on(session.query(sql))?;
     Ok(())
 }
 
+/// Whether another process has the database open.
+fn is_locked(error: &QueryError) -> bool {
+    let cause = error.source().and_then(|source| source.downcast_ref::<EngineError>());
+    matches!(cause, Some(EngineError::Locked { .. }))
+}
+
+/// A name as CREATE USER has it where it is not quoted.
+fn folded(name: &str) -> String {
+    name.to_lowercase()
+}
+
 fn quoted(name: &str) -> String {
-    // As CREATE USER has names that are not quoted.
-    format!("\"{}\"", name.to_lowercase().replace('"', "\"\""))
+    format!("\"{}\"", folded(name).replace('"', "\"\""))
 }
 
 fn literal(text: &str) -> String {

@@ -66,6 +66,7 @@ class Database:
         timestamp: str | None = None,
         series: list[str] | None = None,
         types: list[tuple[str, str]] | None = None,
+        rename: list[tuple[str, str]] | None = None,
         partition_by: str | None = None,
         bad_rows: str | None = None,
         again: bool = False,

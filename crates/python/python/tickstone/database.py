@@ -518,6 +518,7 @@ class Database:
         timestamp: str | None = None,
         series: str | Sequence[str] | None = None,
         types: Mapping[str, str] | None = None,
+        rename: Mapping[str, str] | None = None,
         partition_by: PartitionBy | None = None,
         bad_rows: StrPath = "fail",
         again: bool = False,
@@ -535,6 +536,8 @@ class Database:
             timestamp, series, partition_by: of a new table, as for `append`; a file without a time needs
                 `timestamp="none"`.
             types: SQL types of columns; the others are inferred.
+            rename: other names for columns of the files, as they are written there: `{"E": "event_time"}` tells `E`
+                from `e`.
             bad_rows: "fail", "skip" or a file that takes the rows that cannot be read.
             again: import a file also where the table has it already.
             progress: a bar on standard error (None: if it is a terminal), or a function that is called with an
@@ -558,6 +561,7 @@ class Database:
                 timestamp=timestamp,
                 series=names_of(series),
                 types=list(types.items()) if types else None,
+                rename=list(rename.items()) if rename else None,
                 partition_by=partition_by,
                 bad_rows=text if text in ("fail", "skip") else f"collect={text}",
                 again=again,

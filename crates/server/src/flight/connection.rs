@@ -165,6 +165,11 @@ fn service(
             // What comes for an answer that waits is not kept.
             let mut body = Some(body);
             let admitted = admitted(&shared, &head.headers, from, certified, || drop(body.take())).await;
+            // A call is a connection as long as it is answered, but for those that end what another one holds.
+            let admitted = match head.uri.path().ends_with("/DoAction") {
+                true => admitted,
+                false => admitted.and_then(|access| access.seated().map_err(|error| status(&error))),
+            };
             let body = body.map_or_else(tonic::body::Body::empty, |body| {
                 tonic::body::Body::new(Charged::new(body, charge, &shared))
             });
@@ -211,9 +216,7 @@ async fn admitted(
         ));
     };
     let access = access_or(shared, credentials, origin, false, refused).await;
-    let access = access.map_err(|error| Status::unauthenticated(error.to_string()))?;
-    // A call is a connection as long as it is answered.
-    access.seated().map_err(|error| status(&error))
+    access.map_err(|error| Status::unauthenticated(error.to_string()))
 }
 
 /// Whether a request is one of gRPC. What a page in a browser can send is none: it has no such type without being

@@ -79,10 +79,18 @@ impl<T> Drop for Used<T> {
 }
 
 impl<T> Handles<T> {
-    /// Keeps a thing under a number; gives it back where there are `most` already.
-    pub(super) fn keep(&self, number: [u8; 16], thing: T, most: usize) -> Result<(), T> {
+    /// Keeps a thing under a number; gives it back where there are `most` already, or half as many of the user whose
+    /// things `is_theirs` tells: nobody takes all from the others.
+    pub(super) fn keep(
+        &self,
+        number: [u8; 16],
+        thing: T,
+        most: usize,
+        is_theirs: impl Fn(&T) -> bool,
+    ) -> Result<(), T> {
         let mut held = lock(&self.held);
-        if held.len() >= most {
+        let theirs = || held.values().filter(|held| is_theirs(&held.thing)).count();
+        if held.len() >= most || held.len() >= most.div_ceil(2) && theirs() >= most.div_ceil(2) {
             return Err(thing);
         }
         held.insert(
@@ -139,12 +147,16 @@ mod tests {
         let (numbers, handles) = (Numbers::default(), Handles::default());
         let (first, second) = (numbers.next(), numbers.next());
         assert_ne!(first, second);
-        assert_eq!(handles.keep(first, "a", 2), Ok(()));
-        assert_eq!(handles.keep(second, "b", 2), Ok(()));
-        assert_eq!(handles.keep(numbers.next(), "c", 2), Err("c"));
+        let nobodys = |_: &&str| false;
+        assert_eq!(handles.keep(first, "a", 2, nobodys), Ok(()));
+        assert_eq!(handles.keep(second, "b", 2, nobodys), Ok(()));
+        assert_eq!(handles.keep(numbers.next(), "c", 2, nobodys), Err("c"));
+        // Half of them for one user, whoever has the others.
+        assert_eq!(handles.keep(numbers.next(), "c", 4, |_| true), Err("c"));
+        assert_eq!(handles.keep(numbers.next(), "c", 4, |of| *of == "a"), Ok(()));
         let used = handles.get(&first).expect("it is there");
         assert_eq!(*used, "a");
-        assert_eq!(handles.forget_idle(Duration::ZERO), 1);
+        assert_eq!(handles.forget_idle(Duration::ZERO), 2);
         assert!(handles.get(&second).is_none());
         drop(used);
         assert_eq!(handles.forget_idle(Duration::from_secs(60)), 0);

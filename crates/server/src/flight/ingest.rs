@@ -184,7 +184,7 @@ impl Target {
         if !(is_there && self.replace) {
             return append(access, &self.request, schema, batches);
         }
-        access.may_everywhere(Rights::CREATE)?;
+        access.may_make(&name)?;
         access.may(Rights::ALTER, &name)?;
         let begun = Instant::now();
         // Beside the table until all rows are there.
@@ -193,7 +193,7 @@ impl Target {
         self.request.aside = Some(Arc::clone(&aside));
         self.request.create = true;
         let rows = append(access, &self.request, schema, batches)?;
-        aside.take_place(&name)?;
+        access.put_in_place(&aside, &name)?;
         access.tell("CREATE OR REPLACE TABLE", name.as_str().into(), rows, begun.elapsed(), None);
         Ok(rows)
     }

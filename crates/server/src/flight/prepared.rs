@@ -135,7 +135,8 @@ impl Inner {
             charge: Mutex::default(),
         };
         let number = self.numbers.next();
-        if self.prepared.keep(number, prepared, self.handles_max).is_err() {
+        let is_theirs = |other: &Prepared| access.owner().is_some() && other.access.is_of(access);
+        if self.prepared.keep(number, prepared, self.handles_max, is_theirs).is_err() {
             return Err(too_many(self.handles_max, "prepared statements"));
         }
         Ok(ActionCreatePreparedStatementResult {

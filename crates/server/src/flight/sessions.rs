@@ -266,7 +266,9 @@ impl Inner {
 
     fn keep(&self, session: Session) -> Result<Bytes, Status> {
         let number = self.numbers.next();
-        match self.sessions.keep(number, session, self.handles_max) {
+        let access = session.access.clone();
+        let is_theirs = |other: &Session| access.owner().is_some() && other.access.is_of(&access);
+        match self.sessions.keep(number, session, self.handles_max, is_theirs) {
             Ok(()) => Ok(Bytes::copy_from_slice(&number)),
             Err(_) => Err(too_many(self.handles_max, "sessions and transactions")),
         }
@@ -332,7 +334,7 @@ impl Inner {
 pub(super) fn too_many(most: usize, what: &str) -> Status {
     let error = QueryError::new(
         tickstone_query::ErrorKind::Retry,
-        format!("there are flight_handles_max, {most}, {what} already"),
+        format!("there are flight_handles_max, {most}, {what} already, or half as many of one user"),
     );
     status(&error.hint("close those that are not used, or raise flight_handles_max").state(SqlState::Retry))
 }

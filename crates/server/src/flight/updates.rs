@@ -85,12 +85,12 @@ impl Inner {
         let table = asked.within.conversation().with(|session| session.stored_name(&table)).await;
         let access = asked.within.conversation().with(|session| session.access()).await;
         let there = access.table(Rights::INSERT, &table).ok()??;
-        let all = || there.columns().iter().map(|column| column.name.clone()).collect();
+        let all = || there.schema.columns().iter().map(|column| column.name.clone()).collect();
         let columns: Vec<String> = columns.unwrap_or_else(all);
         let named = batches.iter().map(|batch| columns_named(batch, &columns)).collect::<Option<Vec<_>>>()?;
         // Where they do not fit as they are, they may as values of an INSERT.
         Appender::to_table(&access, &table, &named.first()?.schema()).ok()?;
-        Some((there.name().to_string(), named))
+        Some((there.schema.name().to_string(), named))
     }
 
     async fn append_rows(
@@ -136,6 +136,7 @@ pub(super) fn add(
     let Some(first) = batches.first() else { return Ok(0) };
     let mut appender = Appender::to_table(&session.access(), table, &first.schema())?;
     let cast = batches.iter().map(|batch| appender.cast_owned(batch)).collect::<Result<Vec<_>, _>>()?;
+    let table = appender.table();
     cast.iter().try_for_each(|batch| session.append(table, batch))?;
     Ok(cast.iter().map(|batch| batch.num_rows() as u64).sum())
 }

@@ -44,12 +44,12 @@ const BAD_LINES_MAX: usize = 100;
 
 impl Lines {
     /// Reads the lines for the tables that there are now.
-    pub(crate) fn read(&self, engine: &Engine) -> Read {
+    pub(crate) fn read(&self, access: &Access) -> Read {
         let mut parser = Parser::new(self.precision);
         let (mut start, mut line, mut bad, mut bad_lines) = (0, 1, Vec::new(), 0);
         loop {
             let rest = &self.bytes[start..];
-            let parsed = parser.parse(rest, self.now, &mut |name| ingest::find(engine, name));
+            let parsed = parser.parse(rest, self.now, &mut |name| ingest::find(access, name));
             line += parsed.lines;
             let Some(bad_line) = parsed.bad else {
                 start += parsed.bytes;
@@ -85,7 +85,7 @@ impl Lines {
         making: Making,
     ) -> Result<(u64, Read), QueryError> {
         for _ in 0..READS_MAX {
-            let read = self.read(engine);
+            let read = self.read(access);
             if read.bad_lines > 0 && !self.accept_partial {
                 return Ok((0, read));
             }

@@ -229,10 +229,10 @@ impl Connection {
         if self.parser.rows() == 0 {
             self.now = now();
         }
-        let engine = self.shared.database.engine();
+        let access = &self.access;
         let start = self.parsed;
         let rest = &self.bytes[start..];
-        let parsed = self.parser.parse(rest, self.now, &mut |name| ingest::find(engine, name));
+        let parsed = self.parser.parse(rest, self.now, &mut |name| ingest::find(access, name));
         self.parsed += parsed.bytes;
         let unfinished = self.bytes.len() - self.parsed;
         match parsed.bad {
@@ -353,7 +353,7 @@ fn store(access: &Access, engine: &Engine, mut batch: Batch, making: Making) -> 
             now: batch.now,
             accept_partial: false,
         };
-        let read = lines.read(engine);
+        let read = lines.read(access);
         (batch.bytes, batch.rows) = (lines.bytes, read.rows);
         bad = read.bad.into_iter().next().map(|(_, line)| line);
     }

@@ -2,7 +2,7 @@
 
 use super::docs::{PAGES, Page};
 use super::rpc::{Failure, Fault};
-use super::tools::{ddl, snapshot};
+use super::tools::snapshot;
 use super::version::Era;
 use crate::shared::Shared;
 use serde_json::{Map, Value, json};
@@ -85,12 +85,12 @@ async fn schema(shared: &Shared, access: &Access, uri: &str) -> Result<Option<St
     let snapshot = snapshot(shared, access).await;
     let snapshot = snapshot.map_err(|error| Failure::new(Fault::Unread, error.to_string()))?;
     if let Some(name) = wanted {
-        return Ok(snapshot.table(&name).map(|table| format!("{};\n", ddl::statement(table.schema()))));
+        return Ok(snapshot.table(&name).map(|table| format!("{};\n", access.ddl_of(table.schema()))));
     }
     let bytes_max = shared.settings.bytes("mcp_answer_bytes_max");
     let (mut text, tables) = (String::new(), listed(&snapshot).count());
     for (place, table) in listed(&snapshot).enumerate() {
-        let statement = ddl::statement(table.schema());
+        let statement = access.ddl_of(table.schema());
         if text.len() + statement.len() > bytes_max {
             let left = tables - place;
             text += &format!(

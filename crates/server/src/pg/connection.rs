@@ -187,7 +187,7 @@ impl Connection {
             Message::Sync(_) => {
                 self.passing_over = false;
                 let ended = self.end_implicit().await;
-                self.portals.remove("");
+                self.close_portal("");
                 if let Err(Stop::Fault(fault)) = ended {
                     self.channel.put(&fault.response("ERROR"));
                 }

@@ -18,7 +18,7 @@ use tickstone_query::append::{AppendRequest, Appender, append};
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::SchemaRef;
 use tickstone_query::arrow::error::ArrowError;
-use tickstone_query::{Access, QueryError};
+use tickstone_query::{Access, QueryError, Reached};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -35,10 +35,11 @@ struct Load {
 }
 
 impl Load {
-    fn begin(shared: &Shared, access: &Access, table: &str, schema: &SchemaRef) -> Self {
+    fn begin(shared: &Shared, access: &Access, reached: Reached, schema: &SchemaRef) -> Self {
         let (send, mut receive) = mpsc::channel::<Piece>(BATCHES_WAITING);
         let (access, schema) = (access.clone(), Arc::clone(schema));
-        let request = AppendRequest::new(table);
+        let request =
+            AppendRequest { reached: Some(reached.clone()), ..AppendRequest::new(reached.schema.name()) };
         let stored = shared.database.runtime().spawn_blocking(move || {
             let mut ended = false;
             let batches = std::iter::from_fn(|| match receive.blocking_recv() {
@@ -99,7 +100,8 @@ impl Connection {
             Fault::new("42P01", format!("table '{table}' does not exist"))
                 .hint("SHOW TABLES lists the tables")
         };
-        let found = found.filter(|found| found.view().is_none()).ok_or_else(missing)?;
+        let reached = found.filter(|found| found.schema.view().is_none()).ok_or_else(missing)?;
+        let found = Arc::clone(&reached.schema);
         self.access.turn(true).await?;
         let code = format.code();
         let mut filler = Filler::new(&found, &columns, format)?;
@@ -111,7 +113,7 @@ impl Connection {
         self.channel.send().await?;
         let mut target = match self.status {
             Status::Open => Target::Transaction(Box::new(appender), 0),
-            _ => Target::Load(Load::begin(&self.shared, &self.access, found.name(), filler.schema())),
+            _ => Target::Load(Load::begin(&self.shared, &self.access, reached, filler.schema())),
         };
         loop {
             let message = match self.channel.next().await? {
@@ -125,7 +127,7 @@ impl Connection {
                 Message::CopyData(data) => filler.push(&data.data)?,
                 Message::CopyDone(_) => {
                     for batch in filler.finish()? {
-                        self.fill(&mut target, found.name(), batch).await?;
+                        self.fill(&mut target, batch).await?;
                     }
                     break;
                 }
@@ -145,7 +147,7 @@ impl Connection {
                 }
             };
             for batch in batches {
-                self.fill(&mut target, found.name(), batch).await?;
+                self.fill(&mut target, batch).await?;
             }
         }
         let rows = match target {
@@ -156,13 +158,13 @@ impl Connection {
         Ok(format!("COPY {rows}"))
     }
 
-    async fn fill(&mut self, target: &mut Target, table: &str, batch: RecordBatch) -> Result<(), Stop> {
+    async fn fill(&mut self, target: &mut Target, batch: RecordBatch) -> Result<(), Stop> {
         match target {
             Target::Load(load) => load.push(batch).await,
             Target::Transaction(appender, rows) => {
                 *rows += batch.num_rows() as u64;
                 self.inserted += batch.num_rows() as u64;
-                let (cast, table) = (appender.cast(&batch)?, table.to_string());
+                let (cast, table) = (appender.cast(&batch)?, appender.table().clone());
                 let append = move |session: &mut tickstone_query::Session| session.append(&table, &cast);
                 Ok(self.conversation.blocking(&self.shared, append).await?)
             }

@@ -104,10 +104,10 @@ impl Connection {
     /// CLOSE.
     pub(super) fn close_cursor(&mut self, name: Option<String>) -> Result<Started, Stop> {
         match name {
-            None => self.portals.clear(),
+            None => self.close_portals_but(|_| false),
             Some(name) => {
                 let missing = || Fault::new("34000", format!("there is no cursor {name}"));
-                self.portals.remove(&name).ok_or_else(missing)?;
+                self.portals.remove(&name).ok_or_else(missing)?.leave();
             }
         }
         Ok(Started::Done("CLOSE CURSOR".to_string()))
@@ -115,6 +115,22 @@ impl Connection {
 
     /// Closes what ends with a transaction.
     pub(super) fn close_portals(&mut self) {
-        self.portals.retain(|_, portal| portal.hold);
+        self.close_portals_but(|portal| portal.hold);
+    }
+
+    /// Closes all that are not to stay.
+    pub(super) fn close_portals_but(&mut self, stays: impl Fn(&Portal) -> bool) {
+        self.portals.retain(|_, portal| {
+            let stays = stays(portal);
+            if !stays {
+                portal.leave();
+            }
+            stays
+        });
+    }
+
+    /// Closes one, where it is there.
+    pub(super) fn close_portal(&mut self, name: &str) {
+        self.portals.remove(name).iter().for_each(Portal::leave);
     }
 }

@@ -104,7 +104,7 @@ impl Connection {
                     return Err(Fault::new("25001", "DISCARD ALL cannot be in a transaction").into());
                 }
                 self.prepared.clear();
-                self.portals.clear();
+                self.close_portals_but(|_| false);
                 self.listening.leave(None);
                 self.run(text, sql, statement).await?;
                 self.settings_reset().await?;

@@ -133,6 +133,7 @@ impl Connection {
         if !name.is_empty() && self.portals.contains_key(&name) {
             return Err(Fault::new("42P03", format!("there is a portal '{name}' already")).into());
         }
+        self.close_portal(&name);
         self.keep(name, portal)?;
         self.channel.put(&BindComplete::new());
         Ok(())
@@ -343,7 +344,7 @@ impl Connection {
         if message.target_type == TARGET_TYPE_BYTE_STATEMENT {
             self.prepared.remove(name);
         } else {
-            self.portals.remove(name);
+            self.close_portal(name);
         }
         self.channel.put(&CloseComplete::new());
         Ok(())

@@ -73,6 +73,13 @@ pub(super) struct Portal {
 }
 
 impl Portal {
+    /// Says that its client wants no more of its rows.
+    pub(super) fn leave(&self) {
+        if let State::Rows(reading) = &self.state {
+            reading.rows.enough();
+        }
+    }
+
     /// Checks that its rows may be read on.
     ///
     /// # Errors
@@ -125,6 +132,14 @@ pub(super) struct Reading {
     /// A batch of which some rows were sent.
     current: Option<(Canonical, usize, usize)>,
     ended: bool,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some((_, next, rows)) = &self.current {
+            self.rows.keep_back((rows - next) as u64);
+        }
+    }
 }
 
 impl Reading {
@@ -208,6 +223,7 @@ impl Reading {
         let Some((_, next, rows)) = &mut self.current else { return 0 };
         let skipped = usize::try_from(most).map_or(*rows - *next, |most| most.min(*rows - *next));
         *next += skipped;
+        self.rows.keep_back(skipped as u64);
         skipped as u64
     }
 

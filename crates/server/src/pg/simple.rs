@@ -15,7 +15,7 @@ impl Connection {
     /// # Errors
     /// At the first statement that fails; those before it are done, but for the INSERTs of the transaction it is in.
     pub(super) async fn simple(&mut self, sql: &str) -> Result<(), Stop> {
-        self.portals.remove("");
+        self.close_portal("");
         if let Some(savepoint) = Savepoint::parse(sql) {
             let tag = self.savepoint(&savepoint)?;
             self.complete(tag.to_string());

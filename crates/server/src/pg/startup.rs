@@ -5,7 +5,7 @@ use super::channel::Channel;
 use super::error::{Fault, PROTOCOL_VIOLATION};
 use super::guc::Guc;
 use super::scram::{self, Exchange};
-use crate::logins::{access_by_certificate, is_user, tell_login};
+use crate::logins::{access_by_certificate, is_user, tell_certificate, tell_login};
 use crate::metrics::Counter;
 use crate::shared::Shared;
 use crate::tls::Inside;
@@ -51,9 +51,14 @@ pub(super) async fn begin(
                 channel.out.extend_from_slice(b"S");
                 channel.send().await?;
                 if let Some(tls) = &shared.tls {
+                    let address = channel.peer();
                     let encrypted = channel.encrypted(tls.handshake(Inside::Postgres)).await;
                     let made = if encrypted.is_ok() { Counter::TlsConnections } else { Counter::TlsRefused };
                     shared.metrics.add(made, 1);
+                    if let Err(error) = &encrypted {
+                        let origin = Origin { protocol: "postgresql", address };
+                        tell_certificate(shared, error, origin).await;
+                    }
                     channel = encrypted?;
                 }
             }

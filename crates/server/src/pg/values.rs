@@ -16,7 +16,7 @@ use tickstone_query::arrow::array::types::{
     UInt64Type,
 };
 use tickstone_query::arrow::array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, RecordBatch, StringArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray, RecordBatch, StringArray,
 };
 use tickstone_query::arrow::buffer::NullBuffer;
 use tickstone_query::arrow::compute::cast;
@@ -79,6 +79,16 @@ fn canonical(array: &ArrayRef) -> Result<ArrayRef, QueryError> {
         DataType::Dictionary(_, values) => values.as_ref().clone(),
         DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
             DataType::List(Arc::clone(element))
+        }
+        DataType::List(element) if !element.data_type().is_nested() && !is_canonical(element) => {
+            let lists = array.as_list::<i32>();
+            let values = match element.data_type() {
+                DataType::Dictionary(_, values) => canonical(&cast(lists.values(), values)?)?,
+                _ => canonical(lists.values())?,
+            };
+            let element = Arc::new(element.as_ref().clone().with_data_type(values.data_type().clone()));
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            return Ok(Arc::new(ListArray::try_new(element, offsets, values, nulls)?));
         }
         _ => return Ok(ArrayRef::clone(array)),
     };
@@ -237,7 +247,7 @@ impl<'a> Column<'a> {
             Values::Decimal(values, scale) => put_binary_numeric(values[row], *scale, out),
             Values::Bytes(values) => out.extend_from_slice(values.value(row)),
             Values::Fixed(values) | Values::Uuid(values, _) => out.extend_from_slice(values.value(row)),
-            Values::Timestamp(values, _) => out.put_i64(values[row].div_euclid(1_000) - EPOCH_MICROS),
+            Values::Timestamp(values, _) => out.put_i64(micros(values[row]) - EPOCH_MICROS),
             Values::Date(values) => out.put_i32(values[row].saturating_sub(EPOCH_DAYS)),
             Values::Time(values) => out.put_i64(values[row] / 1_000),
             Values::Interval(values) => put_binary_interval(values[row], out),
@@ -295,6 +305,12 @@ impl<'a> Column<'a> {
             self.put_sized(row, true, Digits::Nanos, out);
         }
     }
+}
+
+/// Whole microseconds of an instant, cut downwards; upwards where nothing is below.
+fn micros(ns: i64) -> i64 {
+    let below = ns.div_euclid(1_000);
+    if below.checked_mul(1_000).is_some() { below } else { below + 1 }
 }
 
 /// Whether elements of this type are written as they stand: a list's are not cast.

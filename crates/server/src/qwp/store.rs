@@ -101,8 +101,8 @@ impl Store {
     fn read(&mut self, message: Message) -> Result<(), Refusal> {
         let sequence = self.next;
         self.next += 1;
-        let engine = self.database.engine();
-        let read = self.ingress.read(&message.bytes, message.now, &mut |name| ingest::find(engine, name));
+        let access = &self.access;
+        let read = self.ingress.read(&message.bytes, message.now, &mut |name| ingest::find(access, name));
         let rows = read.map_err(|refused| Refusal::of_message(sequence, &refused))?;
         self.deferred = if rows.commits { 0 } else { self.deferred + message.bytes.len() };
         if self.deferred > self.deferred_max {
@@ -164,10 +164,10 @@ impl Store {
     }
 
     fn read_again(&mut self, parts: &mut [Part]) -> Result<(), Refusal> {
-        let engine = self.database.engine();
+        let access = &self.access;
         for part in parts {
             let (bytes, now) = (&part.message.bytes, part.message.now);
-            let read = self.ingress.read(bytes, now, &mut |name| ingest::find(engine, name));
+            let read = self.ingress.read(bytes, now, &mut |name| ingest::find(access, name));
             part.rows = read.map_err(|refused| Refusal::of_message(part.sequence, &refused))?.tables;
         }
         Ok(())

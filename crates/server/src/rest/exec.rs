@@ -20,7 +20,7 @@ use std::time::Instant;
 use tickstone_query::arrow::array::RecordBatch;
 use tickstone_query::arrow::datatypes::SchemaRef;
 use tickstone_query::designated::designated_field;
-use tickstone_query::{Access, Parameters, QueryError};
+use tickstone_query::{Access, Parameters, QueryError, without_passwords};
 
 /// The words of a request. `src` and `version`, which QuestDB's own clients send, change nothing.
 pub(super) const WORDS: &[&str] =
@@ -133,7 +133,8 @@ impl Asked {
             place = lines.map(|line| line.chars().count()).sum();
             place += usize::try_from(position.column.saturating_sub(1)).unwrap_or(0);
         }
-        let body = json!({ "query": self.query, "error": error.to_string(), "position": place });
+        let query = without_passwords(&self.query);
+        let body = json!({ "query": query, "error": error.to_string(), "position": place });
         answer(status_of(&error), &body)
     }
 }

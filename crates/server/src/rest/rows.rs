@@ -132,6 +132,8 @@ impl<F: Form> Writing<F> {
         let wants_more = self.counted.all < self.wanted.rows.end || self.wanted.count;
         let batch = if wants_more { self.rows.next().await } else { None };
         let Some(batch) = batch else {
+            self.rows.keep_back(self.counted.all - self.counted.written);
+            self.rows.enough();
             self.form.tail(&self.rows, self.counted, &mut self.out)?;
             return Ok(false);
         };

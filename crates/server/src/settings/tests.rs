@@ -23,7 +23,7 @@ fn the_stronger_one_says() {
         .read_file("http_port = 3\nilp_port = 4\ninsecure = true\nstatement_timeout = \"5s\"")
         .expect("a file");
     assert_eq!((settings.port("http_port"), settings.port("ilp_port")), (Some(1), None));
-    assert!(settings.switch("insecure"));
+    assert_eq!(settings.text("insecure"), "true");
     assert_eq!(settings.time("statement_timeout"), Some(Duration::from_secs(5)));
     assert_eq!(settings.time("slow_statement"), Some(Duration::from_secs(1)));
     let origins: Vec<_> = settings.all().map(|(setting, _, origin)| (setting.name, origin)).collect();
@@ -44,7 +44,10 @@ fn what_cannot_be_is_told() {
         refused("http_port", "70000"),
         "http_port = '70000' cannot be: it wants the number of a port, or off"
     );
-    assert_eq!(refused("insecure", "yes"), "insecure = 'yes' cannot be: it wants true or false");
+    assert_eq!(
+        refused("insecure", "yes"),
+        "insecure = 'yes' cannot be: it wants false, users, tls, or true for both"
+    );
     assert_eq!(
         refused("request_bytes_max", "many"),
         "request_bytes_max = 'many' cannot be: it wants a size, as in 64MB"

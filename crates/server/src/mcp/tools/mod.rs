@@ -4,7 +4,6 @@
 //! only those that give rows.
 
 mod arguments;
-pub(super) mod ddl;
 mod functions;
 mod list;
 mod query;

@@ -43,6 +43,8 @@ pub(super) async fn grid(mut rows: Rows, limits: Limits) -> Result<Grid, QueryEr
             batch.columns().iter().map(Column::of).collect::<Result<_, QueryError>>()?;
         for row in 0..batch.num_rows() {
             if grid.rows.len() == limits.rows {
+                rows.keep_back((batch.num_rows() - row) as u64);
+                rows.enough();
                 grid.cut = Some(format!("there are more than these {} rows", limits.rows));
                 return Ok(grid);
             }
@@ -54,6 +56,8 @@ pub(super) async fn grid(mut rows: Rows, limits: Limits) -> Result<Grid, QueryEr
                 values.push(value);
             }
             if bytes > limits.bytes {
+                rows.keep_back((batch.num_rows() - row) as u64);
+                rows.enough();
                 let rows = grid.rows.len();
                 grid.cut = Some(format!(
                     "there are more than these {rows} rows: the next would make the answer longer than \

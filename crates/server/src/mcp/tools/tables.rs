@@ -2,7 +2,7 @@
 
 use super::rows::{self, Grid};
 use super::statements::{self, quoted};
-use super::{Call, Limits, Told, ddl, snapshot};
+use super::{Call, Limits, Told, snapshot};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use tickstone_engine::TableSnapshot;
@@ -24,7 +24,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Told, QueryError> {
     let matching = || listed(&snapshot).filter(|table| call.arguments.matches(&[table.schema().name()]));
     let count = matching().count();
     let mut bytes = 0;
-    let fitting = matching().take(call.limits.rows).map(|table| summary(table)).take_while(|table| {
+    let fitting = matching().take(call.limits.rows).map(|table| summary(call, table)).take_while(|table| {
         bytes += Value::to_string(table).len();
         bytes <= call.limits.bytes
     });
@@ -57,23 +57,25 @@ fn shown(value: &Value) -> Value {
 }
 
 /// What is known of a table without reading it.
-fn summary(table: &TableSnapshot) -> Value {
+fn summary(call: &Call<'_>, table: &TableSnapshot) -> Value {
     let schema = table.schema();
     let name = |index: &usize| schema.columns()[*index].name.as_str();
     if let Some(query) = schema.view() {
         return json!({ "table": schema.name(), "kind": "view", "query": query });
     }
-    let times = table.partitions().times();
+    // How many there are of which some are hidden is not told.
+    let whole = Some(table).filter(|table| call.access.sees_all_of(table));
+    let times = whole.and_then(|table| table.partitions().times());
     json!({
         "table": schema.name(),
         "kind": "table",
-        "rows": table.rows(),
+        "rows": whole.map(|table| table.rows()),
         "first": times.map(|times| format_nanos(times.0)),
         "last": times.map(|times| format_nanos(times.1)),
         "timestamp": schema.timestamp().map(|index| name(&index)),
         "series_key": schema.series().iter().map(name).collect::<Vec<_>>(),
         "partition_by": schema.partition_by().name(),
-        "partitions": table.partitions().len(),
+        "partitions": whole.map(|table| table.partitions().len()),
     })
 }
 
@@ -88,8 +90,8 @@ pub(super) async fn describe(call: &Call<'_>) -> Result<Told, QueryError> {
         return Err(QueryError::request(format!("table '{wanted}' was dropped just now")));
     };
     let sample = sampled(call, table, DESCRIBED_ROWS, true).await?;
-    let statement = ddl::statement(table.schema());
-    let mut facts = facts(table, call.limits.cell_chars);
+    let statement = call.access.ddl_of(table.schema());
+    let mut facts = facts(call, table);
     let mut text = format!("```sql\n{statement};\n```\n");
     if table.schema().view().is_some() {
         text += &format!("\nColumns:\n\n{}", columns.text());
@@ -103,7 +105,7 @@ pub(super) async fn describe(call: &Call<'_>) -> Result<Told, QueryError> {
     if !sample.rows.is_empty() {
         text += &format!("\n\nRows:\n\n{}", sample.text());
     }
-    let mut data = summary(table);
+    let mut data = summary(call, table);
     data["statement"] = json!(statement);
     data["columns"] = Value::Array(columns.objects());
     data["sample"] = sample.data();
@@ -114,12 +116,20 @@ pub(super) async fn describe(call: &Call<'_>) -> Result<Told, QueryError> {
 }
 
 /// What else there is to say of a table: its newest partitions and the symbols of its columns.
-fn facts(table: &TableSnapshot, chars_max: usize) -> Map<String, Value> {
+fn facts(call: &Call<'_>, table: &TableSnapshot) -> Map<String, Value> {
     let mut facts = Map::new();
     let schema = table.schema();
     if schema.view().is_some() {
         return facts;
     }
+    if !call.access.sees_all_of(table) {
+        facts.insert(
+            "note".into(),
+            json!("the user sees some of its rows and columns: SELECT count(*) counts the rows"),
+        );
+        return facts;
+    }
+    let chars_max = call.limits.cell_chars;
     facts.insert("rows".into(), json!(table.rows()));
     let partition = |partition: &Arc<tickstone_engine::PartitionSnapshot>| {
         let label = schema.partition_by().label(partition.range().from);

@@ -5,10 +5,12 @@
 
 use super::client::Client;
 use super::derived::Routine;
+use super::granted::Granted;
 use super::relation::{Key, NAMESPACES, OWNER, PG_CATALOG, Relation, Relations};
 use super::routines;
 use super::shape::table;
 use super::types::{self, TYPES};
+use super::value::Value;
 use tickstone_query::Result;
 use tickstone_query::arrow::array::RecordBatch;
 
@@ -44,6 +46,7 @@ impl Class<'_> {
 pub(super) fn pg_class(relations: &Relations, client: &Client) -> Result<RecordBatch> {
     let classes: Vec<Class<'_>> =
         relations.all.iter().map(Class::Relation).chain(relations.keys().map(Class::Index)).collect();
+    let granted = Granted::to(client);
     let pages = |class: &Class<'_>| class.relation().bytes.div_ceil(PAGE_BYTES);
     table(
         "pg_class",
@@ -76,11 +79,13 @@ pub(super) fn pg_class(relations: &Relations, client: &Client) -> Result<RecordB
             ("relhasrules", &|class| (!class.is_index() && class.relation().view.is_some()).into()),
             ("relispopulated", &|_| true.into()),
             ("relreplident", &|class| if class.is_index() { "n" } else { "d" }.into()),
+            ("relacl", &|class| if class.is_index() { Value::Null } else { granted.on(class.relation()) }),
         ],
     )
 }
 
-pub(super) fn pg_attribute(relations: &Relations) -> Result<RecordBatch> {
+pub(super) fn pg_attribute(relations: &Relations, client: &Client) -> Result<RecordBatch> {
+    let granted = Granted::to(client);
     let of = |relation: &Relation| {
         let key = relation.primary_key();
         let own = relation.attributes.iter().map(|column| (relation.oid, column.number, column.clone()));
@@ -117,6 +122,9 @@ pub(super) fn pg_attribute(relations: &Relations) -> Result<RecordBatch> {
             ("attidentity", &|_| "".into()),
             ("attgenerated", &|_| "".into()),
             ("attislocal", &|_| true.into()),
+            ("attacl", &|(oid, _, column)| {
+                relations.get(*oid).map_or(Value::Null, |relation| granted.on_column(relation, &column.name))
+            }),
             ("attcollation", &|(_, _, column)| number(column.type_oid, types::COLLATION).into()),
         ],
     )

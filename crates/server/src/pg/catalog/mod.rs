@@ -11,6 +11,7 @@ mod derived;
 mod described;
 mod fixed;
 mod functions;
+mod granted;
 mod names;
 mod relation;
 mod routines;
@@ -74,7 +75,7 @@ impl SystemCatalog for PgCatalog {
         let relations = || Relations::of(snapshot, derived);
         match name {
             "pg_class" => described::pg_class(&relations(), client),
-            "pg_attribute" => described::pg_attribute(&relations()),
+            "pg_attribute" => described::pg_attribute(&relations(), client),
             "pg_type" => described::pg_type(),
             "pg_index" => described::pg_index(&relations()),
             "pg_indexes" => described::pg_indexes(&relations()),

@@ -19,6 +19,11 @@ pub(super) enum Value {
     Text(String),
     Ints(Vec<i64>),
     Texts(Vec<Option<String>>),
+    /// That the function does not do what is asked, and what does.
+    Refused {
+        what: String,
+        hint: &'static str,
+    },
 }
 
 impl Value {

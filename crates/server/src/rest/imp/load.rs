@@ -13,6 +13,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 use tickstone_engine::Engine;
 use tickstone_model::{Rights, TableSchema};
 use tickstone_query::Aside;
@@ -45,7 +46,7 @@ pub(super) fn load(
     let engine = database.engine();
     let is_there = engine.snapshot().table(table).is_some();
     let may = match (is_there, wishes.overwrite) {
-        (false, _) => access.may_everywhere(Rights::CREATE),
+        (false, _) => access.may_make(table),
         (true, false) => access.may(Rights::INSERT, table),
         (true, true) => access.may(Rights::INSERT | Rights::ALTER, table),
     };
@@ -54,17 +55,20 @@ pub(super) fn load(
         return Err(wrong(format!("table '{table}' does not exist, and create=false makes none")));
     }
     if !(is_there && wishes.overwrite) {
-        return Load { owner: access.owner(), ..Load::of(database, wishes, table, upload, cancelled)? }.run();
+        return Load::of(access, database, wishes, table, upload, cancelled)?.run();
     }
     // The old table stays until the new one is whole.
     let aside = Arc::new(engine.aside().map_err(|error| of_query(&error.into()))?);
     let load = Load {
         aside: Some(Arc::clone(&aside)),
-        owner: access.owner(),
-        ..Load::of(database, wishes, aside.name(), upload, cancelled)?
+        ..Load::of(access, database, wishes, aside.name(), upload, cancelled)?
     };
+    let begun = Instant::now();
     let report = load.run()?;
-    aside.take_place(table).map_err(|error| of_query(&error.into()))?;
+    access.put_in_place(&aside, table).map_err(|error| of_query(&error))?;
+    // Its rows are an INGEST, which says nothing of those that went.
+    let text = format!("/imp?overwrite=true&name={table}");
+    access.tell("CREATE OR REPLACE TABLE", text.into(), report.rows_imported, begun.elapsed(), None);
     Ok(Report { table: table.to_string(), ..report })
 }
 
@@ -74,8 +78,8 @@ struct Load<'a> {
     wishes: &'a Wishes,
     table: &'a str,
     upload: &'a Upload,
-    /// Who owns a table that is made.
-    owner: Option<u32>,
+    /// Who imports.
+    access: &'a Access,
     format: FileFormat,
     /// How a CSV is laid out, where it can be told before it is decoded.
     layout: Option<Layout>,
@@ -86,6 +90,7 @@ struct Load<'a> {
 
 impl<'a> Load<'a> {
     fn of(
+        access: &'a Access,
         database: &'a Database,
         wishes: &'a Wishes,
         table: &'a str,
@@ -105,7 +110,7 @@ impl<'a> Load<'a> {
             return Err(not_taken(&format!("is {what}")));
         }
         let layout = (format == FileFormat::Csv).then(|| layout_of(&head, wishes)).flatten();
-        Ok(Self { database, wishes, table, upload, owner: None, format, layout, aside: None, cancelled })
+        Ok(Self { access, database, wishes, table, upload, format, layout, aside: None, cancelled })
     }
 
     fn run(&self) -> Result<Report, Fault> {
@@ -117,7 +122,6 @@ impl<'a> Load<'a> {
         request.types.clone_from(&wishes.types);
         request.time_units.clone_from(&wishes.units);
         request.partition_by = wishes.partition_by;
-        request.owner = self.owner;
         request.delimiter = self.layout.map(|layout| layout.delimiter).or(wishes.delimiter);
         request.header = self.layout.map(|layout| layout.header).or(wishes.force_header.then_some(true));
         let atomicity = self.atomicity()?;
@@ -182,6 +186,7 @@ impl<'a> Load<'a> {
         request.untimed = true;
         request.memory_budget_bytes = MEMORY_BYTES;
         request.cancelled = Some(Arc::clone(&self.cancelled));
+        request.access = Some(self.access.clone());
         request.aside.clone_from(&self.aside);
         request
     }

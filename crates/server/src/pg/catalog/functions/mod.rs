@@ -150,6 +150,10 @@ impl ScalarUDFImpl for CatalogFunction {
             let made = (self.function.call)(&now, &values);
             match (self.function.names, &made, values.as_slice()) {
                 (Some(named), Value::Null, [Value::Text(name)]) => Err(missing(named, name)),
+                (_, Value::Refused { what, hint }, _) => {
+                    let error = QueryError::request(what.as_str()).state(SqlState::NotSupported);
+                    Err(DataFusionError::External(Box::new(error.hint(*hint))))
+                }
                 _ => Ok(made),
             }
         };

@@ -65,6 +65,10 @@ pub(super) fn all() -> Vec<Function> {
         }),
         function("set_config", 3..=3, Kind::Text, |now, values| {
             if let (Some(name), Some(value)) = (text(values, 0), text(values, 1)) {
+                if let Some((_, hint)) = NOT_BY_FUNCTION.iter().find(|(of, _)| of.eq_ignore_ascii_case(name))
+                {
+                    return Value::Refused { what: format!("set_config does not set '{name}'"), hint };
+                }
                 now.client.note(name, value);
             }
             values.get(1).cloned().unwrap_or(Value::Null)
@@ -92,6 +96,21 @@ pub(super) fn all() -> Vec<Function> {
     ]);
     all
 }
+
+/// Settings that have an effect, which a function does not: it would be told of one that is not there.
+const NOT_BY_FUNCTION: [(&str, &str); 9] = [
+    ("role", KEEPS_USER),
+    ("session_authorization", KEEPS_USER),
+    ("statement_timeout", "SET statement_timeout = '5s'"),
+    ("idle_in_transaction_session_timeout", "SET idle_in_transaction_session_timeout = '5s'"),
+    ("default_transaction_read_only", "SET default_transaction_read_only = on"),
+    ("transaction_read_only", "SET TRANSACTION READ ONLY"),
+    ("timezone", "SET TIME ZONE 'Europe/Berlin'"),
+    ("timestamp_digits", "SET timestamp_digits = 9"),
+    ("row_security", "rows are hidden by grants alone, which no setting turns off"),
+];
+const KEEPS_USER: &str =
+    "who connects has the rights of all their roles at once; connect as another user for others";
 
 /// Takes the role apart that the first of `COUNT + 1` arguments names, by its name or number; that of the client where
 /// there are `COUNT`.

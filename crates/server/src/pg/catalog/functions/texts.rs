@@ -76,7 +76,7 @@ fn shown(value: Option<&Value>) -> Option<String> {
         Value::Int(number) => Some(number.to_string()),
         Value::Float(number) => Some(number.to_string()),
         Value::Bool(is) => Some(is.to_string()),
-        Value::Null | Value::Ints(_) | Value::Texts(_) => None,
+        Value::Null | Value::Ints(_) | Value::Texts(_) | Value::Refused { .. } => None,
     }
 }
 
