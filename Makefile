@@ -11,7 +11,7 @@ RELEASE_BIN := $(or $(CARGO_TARGET_DIR),target)/release/tickstone
 # `make python` builds the Python package in release; PROFILE=dev is quick to build and slow to run.
 PROFILE ?= release
 PACKAGE := crates/python/python/tickstone
-# Files of Python tests side by side, but for those of clients, some of which take a machine's connections for themselves.
+# Files of Python tests side by side.
 PARALLEL := -n auto --dist loadfile
 SBOM := $(or $(CARGO_TARGET_DIR),target)/sbom
 DEV_LIBRARY := $(or $(CARGO_TARGET_DIR),target)/debug/lib_tickstone.so
@@ -145,7 +145,7 @@ test-python: build python-dev ## the program against DuckDB, clients of other sy
 	@VENV="$(VENV)" sh scripts/setup.sh clients
 	@echo "==> pytest"
 	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest $(PARALLEL) tests/tidy tests/oracle tests/docs
-	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest tests/clients tests/soak
+	TICKSTONE="$(abspath $(BIN))" $(VENV)/bin/python -m pytest $(PARALLEL) tests/clients tests/soak
 
 python: setup $(VENV)/ready ## build the Python package and install it into .venv; PROFILE=dev builds quicker
 	@echo "==> building the Python package; in release from nothing about 20 minutes on 2 cores"

@@ -48,13 +48,15 @@ package() {
     printf '%s\n' "$(pwd)/crates/python/python" > "$site/tickstone.pth"
 }
 
-# What the tests of clients run beside Python's: psql, pgbench, Java with PostgreSQL's driver, and a clock that steps.
+# What the tests of clients run beside Python's: psql, pgbench, Java with PostgreSQL's driver, a clock that steps, and a
+# browser.
 clients() {
     psql --version >/dev/null 2>&1 || packages postgresql-client
     "$VENV/bin/pgbench" --version >/dev/null 2>&1 || pgbench --version >/dev/null 2>&1 || take_pgbench
     command -v javac >/dev/null && command -v mvn >/dev/null || packages default-jdk-headless maven
     ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || (packages faketime) ||
         say "without libfaketime no clock steps back in the tests"
+    command -v chromium >/dev/null || (packages --no-install-recommends chromium) || say "without chromium no browser is tested"
     [ -n "$(find "$VENV/jdbc" -name 'postgresql-*.jar' 2>/dev/null)" ] || {
         say "fetching PostgreSQL's JDBC driver"
         mvn -q -B -f tests/clients/jdbc/pom.xml dependency:copy-dependencies \

@@ -75,7 +75,7 @@ def test_postgresql(desk: Any, authority: Path) -> None:
     # Somebody else's certificate proves nothing, and is no hindrance.
     with psycopg.connect(**postgres(desk, authority, "root", "ann", password="secret of root")) as root:
         assert root.execute("SELECT current_user").fetchone() == ("root",)
-        logins = "SELECT count(*) FROM audit WHERE kind = 'LOGIN' AND \"user\" = 'ann' AND state = '00000'"
+        logins = "SELECT count(*) FROM audit WHERE kind = 'LOGIN' AND user_name = 'ann' AND state = '00000'"
         until(lambda: root.execute(logins).fetchone() == (1,), "the login is in the audit log")
     for wrong in [{"user": "root", "holder": "ann"}, {"user": "gone", "holder": "gone"}, {"user": "ann"}]:
         with pytest.raises(psycopg.OperationalError):
@@ -184,6 +184,12 @@ def test_our_own(program: Path, desk: Any, authority: Path) -> None:
     stranger = {"cert": others / "ann.pem", "key": others / "ann-key.pem"}
     with pytest.raises(tickstone.Error, match="refuses the certificate of this client"):
         tickstone.connect(f"tickstone+tls://{flight}", ca=ca, **stranger)
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(**postgres(desk, others, "ann", "ann", sslrootcert=str(ca)))
+    # Refused before anybody was asked who they are: the log has both all the same.
+    refused = "SELECT DISTINCT protocol FROM audit WHERE kind = 'LOGIN' AND message LIKE '%certificate is refused%' ORDER BY 1"
+    with psycopg.connect(**postgres(desk, authority, "root", password="secret of root")) as root:
+        until(lambda: root.execute(refused).fetchall() == [("flight",), ("postgresql",)], "the refused ones", 60)
     asked = f"ca={ca}&cert={files['cert']}&key={files['key']}"
     # As the package says of itself where it is installed.
     sqlalchemy.dialects.registry.register("tickstone", "tickstone.sqlalchemy_dialect", "TickstoneDialect")

@@ -235,7 +235,7 @@ def test_the_environment_of_the_image_needs_a_word(program: Path, defaults: dict
     environment |= dict(word.split("=") for word in of_image("ENV"))
     command = [str(program), "serve", "--data", str(tmp_path / "data")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment)
-    assert done.returncode != 0 and "set insecure = true" in done.stderr
+    assert done.returncode != 0 and "set insecure = users" in done.stderr
     log = (tmp_path / "log").open("w+")
     environment["TICKSTONE_INSECURE"] = "true"
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, env=environment)

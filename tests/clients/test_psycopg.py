@@ -154,6 +154,27 @@ def test_types_that_only_results_have(db: Any, binary: bool) -> None:
     assert row == (dt.time(10, 0, 0, 500000), hours, dt.timedelta(seconds=4), None, 0.5, 1, 2.5, "x")
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_arrays_of_every_element_are_arrays(db: Any, binary: bool) -> None:
+    cursor = db.cursor(binary=binary)
+    asked = "SELECT array_agg(symbol ORDER BY ts), [symbol, 'q'], array_agg(DISTINCT symbol) FROM trades WHERE symbol = 'BTC' GROUP BY symbol"
+    assert cursor.execute(asked).fetchone() == (["BTC", "BTC"], ["BTC", "q"], ["BTC"])
+    # Types of elements whose values are widened, beside those that stay.
+    for type_, values in [
+        ("TINYINT", [1, -2]),
+        ("SMALLINT", [1, -2]),
+        ("TINYINT UNSIGNED", [1, 255]),
+        ("SMALLINT UNSIGNED", [1, 65535]),
+        ("INT", [1, -2]),
+        ("VARCHAR", ["a", "b,c"]),
+        ("SYMBOL", ["a", 'b"c']),
+        ("DATE", [dt.date(2024, 1, 1), dt.date(2024, 1, 2)]),
+    ]:
+        listed = ", ".join(f"('{value}'::{type_})" for value in values)
+        row = cursor.execute(f"SELECT array_agg(v), array_agg(nullif(v, v)) FROM (VALUES {listed}) x(v)").fetchone()
+        assert row == (values, [None, None]), (type_, row)
+
+
 def test_parameters_take_the_type_of_their_place(db: Any) -> None:
     def ask(sql: str, *parameters: Any) -> list[Any]:
         found: list[Any] = db.execute(sql, parameters, binary=len(parameters) % 2 == 0).fetchall()

@@ -30,7 +30,7 @@ def test_settings_that_cannot_be(program: Path, tmp_path: Path) -> None:
         "error: http_port = 'x' cannot be: it wants the number of a port, or off\n\nFor more information, try '--help'.\n",
     )
     assert "TICKSTONE_INSECURE: insecure = 'maybe' cannot be" in told(environment={"TICKSTONE_INSECURE": "maybe"})[1]
-    assert "set insecure = true if that is meant" in told("--host", "0.0.0.0")[1]
+    assert "set insecure = users if that is meant" in told("--host", "0.0.0.0")[1]
     (tmp_path / "wrong.toml").write_text("http_prot = 1\n")
     assert "did you mean 'http_port'" in told("--config", str(tmp_path / "wrong.toml"))[1]
     assert told("--files", str(tmp_path / "nosuch")) == (

@@ -1,11 +1,13 @@
 """Raw streams as CakeDB's drivers speak to them, and by the command line; documents outlive a kill."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tickstone
 from cakedb import Driver
 from serving import PATIENCE_S, Server, new_random, until
 
@@ -130,3 +132,42 @@ def test_the_tail_follows_a_server_from_both_sides(serve: Any, program: Path, tm
             for tail in tails:
                 tail.terminate()
                 tail.wait()
+
+
+def test_damage_is_told_wherever_documents_are_lacking(program: Path, tmp_path: Path) -> None:
+    """A frame is overwritten, or a file of the log gone: nobody is given fewer documents without being told."""
+    whole, lines = tmp_path / "whole", tmp_path / "lines"
+    lines.write_text("".join(f'{{"ts": "2024-08-08T{at // 60 % 24:02}:{at % 60:02}", "x": "{at:090}"}}\n' for at in range(4_000)))
+
+    def ran(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120)
+
+    made = ran("sql", "--quiet", "--data", whole, "-c", "CREATE STREAM st WITH (segment_bytes = 65536)")
+    assert made.returncode == 0, made.stderr
+    assert ran("stream", "append", "st", lines, "--data", whole).returncode == 0
+    read = ran("stream", "read", "st", "--data", whole)
+    assert (read.returncode, read.stderr, read.stdout.count("\n")) == (0, "", 4_000)
+    logs = sorted((whole / "streams").glob("*/*.log"))
+    assert len(logs) > 3
+    for way in ["overwritten", "gone"]:
+        data = tmp_path / way
+        shutil.copytree(whole, data)
+        log = data / logs[1].relative_to(whole)
+        if way == "gone":
+            log.unlink()
+        else:
+            with log.open("r+b") as file:
+                file.seek(20_000)
+                file.write(b"ZZZZ")
+        for words in [("read", "st"), ("since", "st", "0")]:
+            read = ran("stream", *words, "--data", data)
+            assert read.returncode == 1 and "damaged or missing" in read.stderr, (way, read.stderr)
+            assert 0 < read.stdout.count("\n") < 4_000
+        with tickstone.open(data) as database:
+            given = database.sql("SELECT count(*) FROM stream('st')").fetchone()[0]
+            assert given < 4_000
+            assert database.sql("SELECT damaged_bytes > 0 FROM streams()").fetchone() == (True,), way
+            database.sql("CREATE TABLE q AS STREAM 'st' FORMAT json (ts TIMESTAMP, x VARCHAR) TIMESTAMP(ts)")
+            until(lambda: database.sql("SELECT count(*) FROM q").fetchone()[0] == given, "what is there is parsed")
+            shown = "SELECT failure FROM streams() WHERE failure LIKE '%damaged or missing%'"
+            until(lambda: database.sql(shown).fetchone() is not None, "the damage is told")

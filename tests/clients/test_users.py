@@ -199,12 +199,13 @@ def test_subscriptions(desk: Any) -> None:
     assert refused.value.response.status_code == 401
     with connect(url, additional_headers={"Authorization": basic("ann")}) as socket_of_ann:
         seen = ""
-        while "1.5" not in seen:
+        while '"px":1.5' not in seen:
             seen += str(socket_of_ann.recv(timeout=30))
         assert asked(desk, "/write", basic("feed"), b"t,sym=B px=7.25\nt,sym=A px=8.25\n")[0] == 204
-        while "8.25" not in seen:
+        while '"px":8.25' not in seen:
             seen += str(socket_of_ann.recv(timeout=30))
-        assert "2.5" not in seen and "7.25" not in seen
+        # A time may have the digits of a price.
+        assert '"px":2.5' not in seen and '"px":7.25' not in seen
 
 
 def test_flight(desk: Any) -> None:
@@ -527,7 +528,7 @@ def test_a_subscription_ends_with_its_rights(desk: Any) -> None:
         while "error" not in seen:
             assert asked(desk, "/write", basic("feed"), b"t,sym=A px=8.25\n")[0] == 204
             seen = str(heard.recv(timeout=30))
-            assert "8.25" not in seen
+            assert '"px":8.25' not in seen
         return seen
 
     for statement, again in [
@@ -574,6 +575,10 @@ def test_audit(desk: Any, program: Path, tmp_path: Path, serve: Callable[..., An
             "ALTER TABLE audit DROP COLUMN text",
             "ALTER TABLE audit RENAME TO other",
             "INSERT INTO audit (ts) VALUES (now())",
+        ]:
+            with pytest.raises(psycopg.Error, match="is the audit log, which is only read"):
+                root.execute(sql)
+        for sql in [
             "CREATE TABLE audit (ts TIMESTAMP)",
             "CREATE TABLE AUDIT AS SELECT 1 AS a",
             "CREATE VIEW Audit AS SELECT 1 AS a",
@@ -585,16 +590,16 @@ def test_audit(desk: Any, program: Path, tmp_path: Path, serve: Callable[..., An
                 root.execute(sql)
     assert asked(desk, "/write", basic("root"), b"audit,user=x rows=1\n")[0] != 204
     until(lambda: deeds(desk, "1", "text = 'PREPARE p AS SELECT 1'"), "the deeds")
-    assert deeds(desk, "\"user\", protocol, address, rows, state", "text = 'SELECT sym, px FROM t'") == [
+    assert deeds(desk, "user_name, protocol, address, rows, state", "text = 'SELECT sym, px FROM t'") == [
         ["ann", "postgresql", "127.0.0.1", 1, "00000"]
     ]
-    assert deeds(desk, "\"user\", state", "text = 'SELECT * FROM secret'") == [["ann", "42P01"]]
-    assert deeds(desk, "\"user\", protocol, state", "text = 'DROP TABLE t'") == [["ann", "http", "42501"]]
-    assert ["root", "postgresql", "00000"] in deeds(desk, "\"user\", protocol, state", "kind = 'LOGIN'")
+    assert deeds(desk, "user_name, state", "text = 'SELECT * FROM secret'") == [["ann", "42P01"]]
+    assert deeds(desk, "user_name, protocol, state", "text = 'DROP TABLE t'") == [["ann", "http", "42501"]]
+    assert ["root", "postgresql", "00000"] in deeds(desk, "user_name, protocol, state", "kind = 'LOGIN'")
     assert deeds(desk, "text, protocol, state", "kind = 'LOGIN' AND state <> '00000'") == [["ann", "postgresql", "28P01"]]
-    assert deeds(desk, "text", "kind = 'CREATE USER'")[-1] == ["CREATE USER \u2026"]
-    until(lambda: deeds(desk, "1", "kind = 'INGEST' AND \"user\" = 'feed'"), "the rows that came", 60)
-    ingested = deeds(desk, "\"user\", protocol, text, sum(rows)", "kind = 'INGEST' GROUP BY \"user\", protocol, text, ts")
+    assert deeds(desk, "text", "kind = 'CREATE USER'")[-1] == ["CREATE USER eve PASSWORD '\u2026'"]
+    until(lambda: deeds(desk, "1", "kind = 'INGEST' AND user_name = 'feed'"), "the rows that came", 60)
+    ingested = deeds(desk, "user_name, protocol, text, sum(rows)", "kind = 'INGEST' GROUP BY user_name, protocol, text, ts")
     assert ["feed", "http", "t", 2] in ingested, ingested
 
     # Each format of an export, and rows that were refused.
@@ -604,7 +609,7 @@ def test_audit(desk: Any, program: Path, tmp_path: Path, serve: Callable[..., An
         assert status == 200
         until(lambda kind=kind: deeds(desk, "1", f"text LIKE '%as_{kind} FROM t'"), f"the export as {kind}")
     assert asked(desk, "/write", basic("ann"), b"t,sym=A px=1\n")[0] == 403
-    until(lambda: deeds(desk, "1", "kind = 'INGEST' AND \"user\" = 'ann' AND state = '42501'"), "the rows refused")
+    until(lambda: deeds(desk, "1", "kind = 'INGEST' AND user_name = 'ann' AND state = '42501'"), "the rows refused")
     assert asked(desk, "/write", basic("root"), b"AUDIT,user=x rows=1\n")[0] == 400
     with psycopg.connect(**postgres(desk, "root")) as root, pytest.raises(psycopg.Error, match="already exists"):
         root.execute("CREATE TEMP TABLE audit (ts TIMESTAMP)")
@@ -623,6 +628,52 @@ def test_audit(desk: Any, program: Path, tmp_path: Path, serve: Callable[..., An
     assert deeds(once_more, "text", "text LIKE '%hidden-secret%' OR message LIKE '%hidden-secret%'") == []
     assert once_more.stop() == 0
     assert "hidden-secret" not in (tmp_path / "data.log").read_text()
+
+
+def test_the_audit_log_counts_what_was_given_and_kept(desk: Any) -> None:
+    def deeds(columns: str, where: str) -> list[list[Any]]:
+        query = quote(f"SELECT {columns} FROM audit WHERE {where}")
+        return asked(desk, f"/exec?query={query}", basic("root"))[1]["dataset"]
+
+    with psycopg.connect(**postgres(desk, "root")) as root:
+        root.execute("CREATE TABLE copied (ts TIMESTAMP, x BIGINT) TIMESTAMP(ts)")
+        root.execute("CREATE TABLE later (ts TIMESTAMP, x BIGINT) TIMESTAMP(ts)")
+        for end in ["ROLLBACK", "COMMIT"]:
+            root.execute("BEGIN")
+            for table, count in [("copied", 3), ("later", 2), ("copied", 4)]:
+                with root.cursor().copy(f"COPY {table} FROM STDIN") as rows:
+                    for row in range(count):
+                        rows.write_row(("2024-01-01", row))
+            root.execute(end)
+        root.execute("BEGIN")
+        many = "SELECT value AS of_a_cursor FROM range(0, 5000000)"
+        root.execute(f"DECLARE few CURSOR FOR {many}")
+        root.execute("DECLARE all_of_them CURSOR FOR SELECT value AS all_of_them FROM range(0, 20)")
+        assert len(root.execute("FETCH 7 FROM few").fetchall()) == 7
+        assert len(root.execute("FETCH 15 FROM all_of_them").fetchall()) == 15
+        root.execute("MOVE 2 FROM few")
+        assert len(root.execute("FETCH ALL FROM all_of_them").fetchall()) == 5
+        assert deeds("1", "text LIKE '%of_a_cursor FROM range%' AND user_name = 'root' AND kind = 'DECLARE CURSOR'") == []
+        root.execute("CLOSE few")
+        root.execute("COMMIT")
+    limited = quote("SELECT value AS limited FROM range(0, 5000000)")
+    values = ", ".join(f"('2024-01-01', {row})" for row in range(5))
+    returning = quote(f"INSERT INTO later VALUES {values} RETURNING x AS returned")
+    assert asked(desk, f"/exec?query={returning}&limit=2", basic("root"))[1]["count"] == 2
+    assert asked(desk, f"/exec?query={limited}&limit=11", basic("root"))[1]["count"] == 11
+    assert raw(desk, f"/exp?query={limited}&limit=12", basic("root"))[0] == 200
+    cursors = "text LIKE 'DECLARE%' AND (text LIKE '%of_a_cursor%' OR text LIKE '%all_of_them%')"
+    until(lambda: len(deeds("1", cursors)) == 2, "the cursors")
+    assert sorted(deeds("rows, state", cursors)) == [[7, "00000"], [20, "00000"]]
+    of_http = "text LIKE 'SELECT value AS limited%'"
+    until(lambda: len(deeds("1", of_http)) == 2, "the answers over HTTP")
+    returned = "text LIKE '%RETURNING x AS returned'"
+    until(lambda: deeds("1", returned), "the rows that were stored")
+    assert deeds("rows, state", returned) == [[5, "00000"]]
+    assert sorted(deeds("rows, state", of_http)) == [[11, "00000"], [12, "00000"]]
+    kept = "kind = 'INGEST' AND text IN ('copied', 'later') GROUP BY text ORDER BY text"
+    until(lambda: deeds("text", kept), "the rows that came", 60)
+    assert deeds("text, sum(rows)", kept) == [["copied", 7], ["later", 2]]
 
 
 def test_limits(desk: Any) -> None:
@@ -655,7 +706,9 @@ def test_limits(desk: Any) -> None:
             ("ALTER USER ann SET rows = 5", "there is no limit 'rows'"),
             ("ALTER ROLE ann SET max_rows = 5", "no role 'ann'|no such role|role 'ann'"),
             ("ALTER USER slow SET max_rows = 5", "user 'slow'"),
-            ("ALTER ROLE slow PASSWORD 'x'", "SET"),
+            ("ALTER ROLE slow PASSWORD 'x'", "no user 'slow'"),
+            ("ALTER USER root SET max_rows = 5", "admins have no limits"),
+            ("ALTER USER ann NOLOGIN", "max_connections = 0"),
         ]:
             with pytest.raises(psycopg.Error, match=told):
                 root.execute(sql)
@@ -789,9 +842,9 @@ def test_closed_by_default(program: Path, tmp_path: Path) -> None:
         assert done.returncode != 0
         return done.stderr
 
-    assert "tickstone user add" in said()
+    assert "tickstone user add" in said() and "tickstone user add" in said("--insecure=tls")
     assert user(program, data, "add", "root", "--admin", password="r\n").returncode == 0
-    assert "require_tls" in said()
+    assert "require_tls" in said() and "require_tls" in said("--insecure=users")
     out = tmp_path / "certificates"
     subprocess.run([program, "cert", "--out", out], check=True, capture_output=True)
     tls = [f"--tls-certificate={out / 'server.pem'}", f"--tls-key={out / 'server-key.pem'}"]
@@ -843,6 +896,56 @@ def test_cursors_end_when_rights_do(desk: Any) -> None:
                 for sql in back or []:
                     root.execute(sql)
         del PASSWORDS["view"]
+
+
+def test_queries_tell_whose_they_are(desk: Any) -> None:
+    own = "SELECT user_name, protocol, address FROM queries()"
+    expected = ("ann", "postgresql", "127.0.0.1")
+    with psycopg.connect(**postgres(desk, "root")) as root, psycopg.connect(**postgres(desk, "ann")) as ann:
+        assert ann.execute(own).fetchall() == [expected]
+        with ann.transaction(), ann.cursor(name="open") as cursor:
+            cursor.execute("SELECT * FROM generate_series(1, 10000000)")
+            cursor.fetchmany(10)
+            assert root.execute(f"{own} WHERE user_name <> current_user").fetchall() == [expected]
+            assert psycopg.connect(**postgres(desk, "feed")).execute(own).fetchall() == [("feed", "postgresql", "127.0.0.1")]
+    status, answer = asked(desk, f"/exec?query={quote(own)}", basic("ann"))
+    assert (status, answer["dataset"]) == (200, [["ann", "http", "127.0.0.1"]])
+
+
+def test_lines_tell_nothing_of_tables_that_are_hidden(desk: Any) -> None:
+    with psycopg.connect(**postgres(desk, "root")) as root:
+        root.execute("CREATE TABLE hidden(ts TIMESTAMP, acct SYMBOL, bonus DOUBLE, note VARCHAR) TIMESTAMP(ts)")
+        root.execute("CREATE VIEW hidden_view AS SELECT * FROM hidden")
+        root.execute("CREATE USER nix PASSWORD 'secret of nix'")
+    PASSWORDS["nix"] = "secret of nix"
+    try:
+        for path in ["/write", "/api/v2/write?bucket=b"]:
+            told = {
+                asked(desk, path, basic("nix"), f"{line} 1717200000000000000".encode())[0]
+                for line in ['hidden bonus="x"', "hidden note=1", "hidden acct=5i", "hidden_view a=1", 'hidden new="x"', "none a=1"]
+            }
+            assert told == {403}, path
+        refused = "SELECT count(*) FROM audit WHERE user_name = 'nix' AND kind = 'INGEST' AND state = '42501'"
+        with psycopg.connect(**postgres(desk, "root")) as root:
+            until(lambda: root.execute(refused).fetchone() == (12,), "each is in the audit log")
+    finally:
+        del PASSWORDS["nix"]
+
+
+def test_what_is_prepared_is_no_connection(desk: Any) -> None:
+    with psycopg.connect(**postgres(desk, "root")) as root:
+        root.execute("ALTER USER ann SET max_connections = 1")
+    options = {"username": "ann", "password": PASSWORDS["ann"]}
+    with flightsql.connect(f"grpc://localhost:{desk.ports['flight_port']}", db_kwargs=options, autocommit=True) as flight:
+        cursors = [flight.cursor() for _ in range(3)]
+        for cursor in cursors:
+            cursor.adbc_prepare("SELECT 1")
+        with psycopg.connect(**postgres(desk, "ann")) as ann:
+            assert ann.execute("SELECT 1").fetchone() == (1,)
+            for cursor in cursors:
+                cursor.close()
+        with psycopg.connect(**postgres(desk, "ann")) as ann:
+            assert ann.execute("SELECT 2").fetchone() == (2,)
 
 
 def test_catalogs_tell_of_roles_and_rights(desk: Any) -> None:
@@ -901,3 +1004,18 @@ def test_catalogs_tell_of_roles_and_rights(desk: Any) -> None:
         assert ("root", "secret", "DELETE") in root.execute(granted).fetchall()
         columns = "SELECT column_name FROM information_schema.column_privileges WHERE grantee = 'ann' AND table_name = 'secret'"
         assert ann.execute(columns).fetchall() == [("px",)]
+        # As \\dp of psql and JDBC's getTablePrivileges read them.
+        acl = "SELECT relacl FROM pg_class WHERE relname = %s"
+        root.execute("CREATE TABLE alone(ts TIMESTAMP, px DOUBLE) TIMESTAMP(ts)")
+        root.execute('CREATE ROLE "the desk"')
+        root.execute('GRANT SELECT, UPDATE ON alone TO "the desk"')
+        everywhere = ["reader=r/root", "writer=ar/root", "admin=arwdD/root"]
+        own = "root=arwdD/root"
+        assert root.execute(acl, ["alone"]).fetchone() == ([own, *everywhere, '"the desk"=rw/root'],)
+        assert ann.execute(acl, ["t"]).fetchone() == ([own, "ann=r/root", "chief=aD/root"],)
+        assert ann.execute(acl, ["secret"]).fetchone() == (None,), "rights to a column are rights to that alone"
+        attacl = "SELECT attname, attacl FROM pg_attribute WHERE attrelid = 'secret'::regclass AND attacl IS NOT NULL"
+        assert ann.execute(attacl).fetchall() == [("px", ["ann=r/root"])]
+    login = f"host=localhost port={desk.ports['pg_port']} user=ann password={PASSWORDS['ann']}"
+    dp = ["psql", "-X", "-A", "-t", "-c", "\\dp secret", login]
+    assert "px:\n  ann=r/root" in subprocess.run(dp, check=True, capture_output=True, text=True, timeout=60).stdout
