@@ -105,6 +105,11 @@ fn files(mut asked: &str) -> std::result::Result<[Option<PathBuf>; FILES.len()],
 }
 
 impl Address {
+    /// The host as names and IP addresses are written, without the brackets around one of IPv6.
+    pub(crate) fn host_name(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
     /// Whether a text is meant as an address, right or wrong.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(SCHEME) || text.starts_with(TLS_SCHEME)

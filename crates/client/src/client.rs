@@ -8,6 +8,7 @@ use crate::protocol::{
     BEGIN_SESSION, END_SESSION, FORGET_TABLES, KEEP_SESSION, PORT, SessionBegun, StatementTicket,
 };
 use crate::rows::{self, Answer, unreadable};
+use crate::tls;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_flight::decode::FlightRecordBatchStream;
@@ -89,9 +90,8 @@ impl Drop for Session {
 ///
 /// # Errors
 /// Where a file of certificates cannot be read.
-fn tls(address: &Address, trust: &Trust) -> Result<ClientTlsConfig> {
-    let name = address.host.trim_start_matches('[').trim_end_matches(']');
-    let config = ClientTlsConfig::new().domain_name(name);
+fn tls_config(address: &Address, trust: &Trust) -> Result<ClientTlsConfig> {
+    let config = ClientTlsConfig::new().domain_name(address.host_name());
     let config = match trust {
         Trust::System => config.with_native_roots(),
         Trust::File(path) => config.ca_certificate(Certificate::from_pem(authorities(path)?)),
@@ -115,8 +115,15 @@ fn is_refused_certificate(cause: &str) -> bool {
         || alert.contains("Certificate")
 }
 
-/// What hyper says of a request on a connection that ended before the request was sent.
-const UNSENT: &str = "connection closed";
+/// A server that does not take the certificate of this client.
+fn refused_certificate(address: &Address, cause: &str) -> ClientError {
+    let Address { host, port, .. } = address;
+    let what = format!("{host}:{port} refuses the certificate of this client: {cause}");
+    ClientError::new(Kind::FixRequest, what).hint(
+        "it must be signed by an authority in tls_client_ca of the server, and neither have expired nor be revoked: \
+         `tickstone cert --user` makes one",
+    )
+}
 
 impl Client {
     /// Connects to an address as [`Address::parse`] reads it.
@@ -148,7 +155,7 @@ impl Client {
             .initial_connection_window_size(WINDOW_BYTES);
         let endpoint = match &address.trust {
             None => endpoint,
-            Some(trust) => endpoint.tls_config(tls(&address, trust)?).map_err(wrong)?,
+            Some(trust) => endpoint.tls_config(tls_config(&address, trust)?).map_err(wrong)?,
         };
         let channel = endpoint.connect().await.map_err(|error| unreached(&address, &error))?;
         let service = FlightServiceClient::with_interceptor(channel, authorization)
@@ -160,31 +167,28 @@ impl Client {
 
     /// Finds out whether what is there speaks Flight: a connection is there also where it does not.
     async fn greet(&self) -> Result<()> {
-        /// A server judges a client's certificate after the client's part of the handshake. Where its refusal arrives
-        /// before the first request is sent, the request fails without the reason: the next connection tells it.
-        const TRIES: usize = 3;
-        let mut answered = self.ask_actions().await?;
-        for _ in 1..TRIES {
-            if self.address.trust.is_none() || answered != Err(UNSENT.into()) {
-                break;
+        let Err(mut cause) = self.ask_actions().await? else { return Ok(()) };
+        let address = &self.address;
+        if let Some(trust) = &address.trust {
+            // A refusal may have reset the connection on which the request was on its way, and be lost.
+            if !is_refused_certificate(&cause) {
+                let (address, trust) = (address.clone(), trust.clone());
+                let asked =
+                    tokio::task::spawn_blocking(move || tls::refusal(&address, &trust, CONNECT_TIMEOUT));
+                if let Ok(Ok(Some(refusal))) = asked.await {
+                    cause = refusal;
+                }
             }
-            answered = self.ask_actions().await?;
+            if is_refused_certificate(&cause) {
+                return Err(refused_certificate(address, &cause));
+            }
         }
-        answered.map_err(|cause| {
-            let Address { host, port, .. } = &self.address;
-            if self.address.trust.is_some() && is_refused_certificate(&cause) {
-                let what = format!("{host}:{port} refuses the certificate of this client: {cause}");
-                return ClientError::new(Kind::FixRequest, what).hint(
-                    "it must be signed by an authority in tls_client_ca of the server, and neither have expired nor be \
-                     revoked: `tickstone cert --user` makes one",
-                );
-            }
-            let what = format!("what listens at {host}:{port} does not answer as Arrow Flight SQL does: {cause}");
-            ClientError::new(Kind::Retry, what).hint(format!(
-                "name the flight_port of the server, {PORT} unless it was told another; 9000 is its port of REST, 8812 \
-                 that of PostgreSQL. One that requires TLS wants tickstone+tls://"
-            ))
-        })
+        let Address { host, port, .. } = address;
+        let what = format!("what listens at {host}:{port} does not answer as Arrow Flight SQL does: {cause}");
+        Err(ClientError::new(Kind::Retry, what).hint(format!(
+            "name the flight_port of the server, {PORT} unless it was told another; 9000 is its port of REST, 8812 that \
+             of PostgreSQL. One that requires TLS wants tickstone+tls://"
+        )))
     }
 
     /// Asks what every server of Flight SQL answers; the inner error is why there is no answer.
@@ -375,6 +379,9 @@ fn innermost(error: &dyn std::error::Error) -> String {
 /// Why no server answers.
 fn unreached(address: &Address, error: &tonic::transport::Error) -> ClientError {
     let cause = innermost(error);
+    if address.trust.is_some() && is_refused_certificate(&cause) {
+        return refused_certificate(address, &cause);
+    }
     if address.trust.is_some() && cause.contains("certificate") {
         let what = format!("the server at {}:{} is not trusted: {cause}", address.host, address.port);
         return ClientError::request(what).hint(

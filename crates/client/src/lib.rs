@@ -25,6 +25,7 @@ pub mod protocol;
 mod rows;
 pub mod sending;
 mod streams;
+mod tls;
 
 pub use address::{Address, Identity, Trust};
 pub use append::Append;

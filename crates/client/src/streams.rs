@@ -1,15 +1,11 @@
 //! Raw streams of a server, by CakeDB's protocol: blocking, documents in and out.
 
-use crate::address::{Address, Identity, Trust, authorities};
+use crate::address::Address;
 use crate::error::{ClientError, Result as ClientResult};
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use crate::tls;
 use std::fmt::Debug;
 use std::io::{self, BufWriter, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Arc;
 use tickstone_wire::stream::{Request, put};
 
 /// The port of raw streams where none is said.
@@ -37,34 +33,6 @@ pub struct StreamId(u16);
 /// A document that was read: its time (µs since the Unix epoch), and itself.
 pub type Document = (u64, Vec<u8>);
 
-/// How TLS is spoken with servers whose certificates are of these authorities, by a client with this one.
-fn config(trust: &Trust, identity: Option<&Identity>) -> ClientResult<ClientConfig> {
-    let mut roots = RootCertStore::empty();
-    let refused = |error: &dyn std::fmt::Display| ClientError::request(format!("cannot speak TLS: {error}"));
-    match trust {
-        Trust::System => {
-            let _ = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-        Trust::File(path) => {
-            for certificate in CertificateDer::pem_slice_iter(&authorities(path)?) {
-                let certificate = certificate.map_err(|error| refused(&error))?;
-                roots.add(certificate).map_err(|error| refused(&error))?;
-            }
-        }
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| refused(&error))?;
-    let config = config.with_root_certificates(roots);
-    let Some(identity) = identity else { return Ok(config.with_no_client_auth()) };
-    let text = identity.read()?;
-    let chain = CertificateDer::pem_slice_iter(&text.certificate).collect::<Result<_, _>>();
-    let key = PrivateKeyDer::from_pem_slice(&text.key).map_err(|error| refused(&error))?;
-    config
-        .with_client_auth_cert(chain.map_err(|error| refused(&error))?, key)
-        .map_err(|error| refused(&error))
-}
-
 impl StreamClient {
     /// Connects.
     ///
@@ -91,27 +59,10 @@ impl StreamClient {
     }
 
     fn reach(address: &Address) -> ClientResult<Self> {
-        let unreached = |error: io::Error| {
-            let (host, port) = (&address.host, address.port);
-            ClientError::request(format!("cannot reach {host}:{port}: {error}"))
-        };
-        let name = address.host.trim_start_matches('[').trim_end_matches(']');
         let Some(trust) = &address.trust else {
-            return Self::connect((name, address.port)).map_err(unreached);
+            return Self::connect((address.host_name(), address.port)).map_err(tls::unreached(address));
         };
-        let config = config(trust, address.identity.as_ref())?;
-        let wrong =
-            |error: &dyn std::fmt::Display| ClientError::request(format!("'{name}' is no name: {error}"));
-        let server = ServerName::try_from(name.to_string()).map_err(|error| wrong(&error))?;
-        let mut socket = TcpStream::connect((name, address.port)).map_err(unreached)?;
-        socket.set_nodelay(true).map_err(unreached)?;
-        let mut connection =
-            ClientConnection::new(Arc::new(config), server).map_err(|error| wrong(&error))?;
-        // What is wrong with a certificate is told here, and not by the first answer that does not come.
-        while connection.is_handshaking() {
-            connection.complete_io(&mut socket).map_err(unreached)?;
-        }
-        Ok(Self::over(Box::new(StreamOwned::new(connection, socket))))
+        Ok(Self::over(Box::new(tls::connect(address, trust)?)))
     }
 
     fn over(socket: Box<dyn Socket>) -> Self {
