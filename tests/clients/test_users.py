@@ -895,6 +895,12 @@ def test_cursors_end_when_rights_do(desk: Any) -> None:
                     ann.execute("ROLLBACK")
                 for sql in back or []:
                     root.execute(sql)
+        # The log has what was read before, and why no more was.
+        kept = "SELECT state, rows FROM audit WHERE user_name = 'ann' AND text LIKE 'DECLARE%CURSOR FOR SELECT px FROM {}%'"
+        until(lambda: len(root.execute(kept.format("of_view")).fetchall()) == 1, "the cursor that was cut off")
+        assert root.execute(kept.format("of_view")).fetchall() == [("42501", 1)]
+        until(lambda: len(root.execute(kept.format("t")).fetchall()) == 4, "the others")
+        assert sorted(root.execute(kept.format("t")).fetchall()) == [("00000", 2), ("00000", 2), ("28000", 1), ("42501", 1)]
         del PASSWORDS["view"]
 
 

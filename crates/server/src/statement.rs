@@ -118,6 +118,13 @@ impl Rows {
         self.given.fetch_sub(rows, Ordering::Relaxed);
     }
 
+    /// Says why its client may not have the rest of them, however many there are.
+    pub(crate) fn refuse(&self, error: &QueryError) {
+        if let Some(audited) = &self.audited {
+            let _ = audited.refusal.set(error.clone());
+        }
+    }
+
     /// Says that its client has all the rows that it asked for: that there may be more is no failure.
     pub(crate) fn enough(&self) {
         if let Some(audited) = self.audited.as_ref().filter(|_| !self.changed) {
@@ -285,6 +292,7 @@ impl Conversation {
                     begun: Instant::now(),
                     given: Arc::clone(&given),
                     outcome: OnceLock::new(),
+                    refusal: OnceLock::new(),
                 }))
             }
         };
@@ -433,6 +441,8 @@ struct Audited {
     given: Arc<AtomicU64>,
     /// Nothing until it has ended by itself.
     outcome: OnceLock<(Ended, Duration)>,
+    /// Why its client may not have the rest of its rows.
+    refusal: OnceLock<QueryError>,
 }
 
 impl Drop for Audited {
@@ -440,6 +450,7 @@ impl Drop for Audited {
         let left = || (Ended { error: Some(gone()), ..Ended::default() }, self.begun.elapsed());
         let (Ended { changed, error, .. }, took) = self.outcome.take().unwrap_or_else(left);
         let rows = changed.unwrap_or_else(|| self.given.load(Ordering::Relaxed));
+        let error = self.refusal.take().or(error);
         // What a user may not see does not exist for them.
         let is_refusal = |error: &QueryError| {
             matches!(error.sql_state(), SqlState::Denied | SqlState::Unknown | SqlState::UndefinedTable)

@@ -85,7 +85,11 @@ impl Portal {
     /// # Errors
     /// Where what its user may read was changed.
     pub(super) fn check(&self) -> Result<(), Stop> {
-        Ok(self.entitled.as_ref().map_or(Ok(()), Entitlement::check)?)
+        let checked = self.entitled.as_ref().map_or(Ok(()), Entitlement::check);
+        if let (Err(error), State::Rows(reading)) = (&checked, &self.state) {
+            reading.rows.refuse(error);
+        }
+        Ok(checked?)
     }
 }
 
