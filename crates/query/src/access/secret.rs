@@ -3,6 +3,7 @@
 use crate::error::{QueryError, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use ring::agreement::{self, ECDH_P256, EphemeralPrivateKey};
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED, EcdsaKeyPair, KeyPair,
@@ -120,6 +121,17 @@ impl PublicKey {
     pub(crate) fn of(x: &str, y: &str) -> Option<Self> {
         let key = Self { x: x.to_string(), y: y.to_string() };
         key.point().map(|_| key)
+    }
+
+    /// One that somebody hands over: its point is one of P-256.
+    pub(crate) fn given(x: &str, y: &str) -> Option<Self> {
+        let key = Self::of(x, y)?;
+        let own = EphemeralPrivateKey::generate(&ECDH_P256, &SystemRandom::new()).ok()?;
+        // Agreeing on a secret looks whether the other key is on the curve (NIST SP 800-56A, 5.6.2.3.3); nothing else in
+        // ring tells it.
+        let other = agreement::UnparsedPublicKey::new(&ECDH_P256, key.point()?);
+        agreement::agree_ephemeral(own, &other, |_| ()).ok()?;
+        Some(key)
     }
 
     /// A new pair: the private key in base64url, which is shown once, and the public one.
@@ -253,6 +265,12 @@ mod tests {
         }
         let (_, other) = PublicKey::new_pair().expect("random numbers");
         assert_ne!(other, public);
+        assert_eq!(PublicKey::given(&public.x, &public.y).as_ref(), Some(&public));
+        let zero = URL_SAFE_NO_PAD.encode([0; COORDINATE]);
+        for (x, y) in [(&public.x, &other.y), (&public.y, &public.x), (&zero, &zero)] {
+            assert!(PublicKey::of(x, y).is_some());
+            assert_eq!(PublicKey::given(x, y), None, "{x} {y} is no point");
+        }
         for (x, y) in [("", ""), (&*public.x, "AAAA"), (&*public.x, "!"), ("tick_", &*public.y)] {
             assert_eq!(PublicKey::of(x, y), None);
         }

@@ -158,9 +158,10 @@ fn change(database: &Database, by: &By, statement: Accounts) -> Result<Outcome> 
                     (Some(private), Proof::Key(public))
                 }
                 (true, Some((x, y))) => {
-                    let key = PublicKey::of(&x, &y).ok_or_else(|| {
-                        let error =
-                            QueryError::request("a public key of ES256 has an x and a y of 32 bytes each");
+                    let key = PublicKey::given(&x, &y).ok_or_else(|| {
+                        let error = QueryError::request(
+                            "a public key of ES256 is a point of P-256: an x and a y of 32 bytes each",
+                        );
                         error.hint("write both in base64url, as in a JSON Web Key")
                     })?;
                     (None, Proof::Key(key))
