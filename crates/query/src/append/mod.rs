@@ -129,7 +129,11 @@ fn appended(
         aside.take_name(made.name()).map_err(|error| {
             let is_there = matches!(error, EngineError::TableExists { .. });
             let error = QueryError::from(error);
-            if is_there { error.hint("somebody made it meanwhile: append once more") } else { error }
+            if is_there {
+                error.hint("append once more; where it is not seen, it is another's: take another name")
+            } else {
+                error
+            }
         })?;
     }
     Ok(rows)
