@@ -29,6 +29,8 @@ const PLACES: i64 = 10;
 const ONE_OF: [&str; 5] = ["coalesce", "nvl", "ifnull", "greatest", "least"];
 /// Most digits of a DECIMAL.
 pub(super) const DECIMAL_DIGITS: usize = 38;
+/// Most digits of a number that is compared digit by digit: those of 256 bits. One of more is the nearest double.
+const KEPT_DIGITS: usize = 76;
 
 /// See the file's header.
 pub(super) struct KeepDigits;
@@ -259,7 +261,7 @@ fn literal(expr: &Expr) -> Option<&Value> {
     }
 }
 
-/// A number of many digits as a DECIMAL of just these.
+/// A number of many digits as a DECIMAL of just these, of 256 bits where they are more than a column may have.
 fn keep(expr: &mut Expr) {
     let Some(text) = number(expr) else { return };
     let Some((precision, scale)) = kept_as(&text) else { return };
@@ -290,6 +292,6 @@ pub(crate) fn kept_as(text: &str) -> Option<(u8, i8)> {
     // A whole number of 64 bits is one as it is.
     let is_whole = fraction.is_empty() && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok());
     let precision = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
-    let is_kept = is_plain && !is_whole && significant > DOUBLE_DIGITS && precision <= DECIMAL_DIGITS;
+    let is_kept = is_plain && !is_whole && significant > DOUBLE_DIGITS && precision <= KEPT_DIGITS;
     is_kept.then_some((precision as u8, fraction.len() as i8))
 }

@@ -4,7 +4,7 @@
 use super::literals::exact_units;
 use crate::dialect::{Item, items_of_long_list, kept_as};
 use crate::lists::{LONG_LIST, Values, bits, one_of};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, plan_err};
 use datafusion::error::Result;
@@ -32,6 +32,9 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         let list = items.iter().map(|item| match item {
             Item::Number(number) => lit(*number),
             Item::Fraction(text) => match kept_as(text) {
+                Some((precision, scale)) if precision > DECIMAL128_MAX_PRECISION => {
+                    cast(lit(*text), DataType::Decimal256(precision, scale))
+                }
                 Some((precision, scale)) => cast(lit(*text), DataType::Decimal128(precision, scale)),
                 None => lit(double(text)),
             },

@@ -98,9 +98,17 @@ pub(super) fn of_one(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
     };
     let is_exact =
         values.iter().any(|value| is_decimal(value, schema)) && !values.iter().any(|value| is_double(value));
+    let scales = values.iter().filter_map(|value| match value.get_type(schema).ok()? {
+        DataType::Decimal128(_, scale) => Some(scale),
+        _ => None,
+    });
+    let scale = scales.max().unwrap_or(0);
     let mut changed = false;
     for value in values {
-        let read = if is_exact { fraction(value) } else { nearest_double(value) };
+        let read = match is_exact {
+            true => rounded(value, scale).or_else(|| fraction(value)),
+            false => nearest_double(value),
+        };
         if let Some(read) = read {
             **value = read;
             changed = true;
@@ -119,7 +127,11 @@ fn is_decimal(of: &Expr, schema: &DFSchema) -> bool {
 /// The digits of a number that `dialect::digits` made a DECIMAL of just these, and its precision and scale.
 fn kept(expr: &Expr) -> Option<(&str, u8, i8)> {
     let Expr::Cast(Cast { expr, field }) = expr else { return None };
-    let DataType::Decimal128(precision, scale) = *field.data_type() else { return None };
+    let (DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale)) =
+        *field.data_type()
+    else {
+        return None;
+    };
     let Expr::Literal(text, _) = expr.as_ref() else { return None };
     Some((number_kept(text.try_as_str().flatten()?, precision, scale)?, precision, scale))
 }
@@ -130,9 +142,13 @@ fn nearest_double(expr: &Expr) -> Option<Expr> {
     Some(Expr::Literal(ScalarValue::Float64(Some(text.parse().ok()?)), None))
 }
 
-/// A double that the text says, or a number of many digits, as the DECIMAL of its digits.
+/// A double that the text says, or a number of many digits, as the DECIMAL of its digits; as the nearest double where they
+/// are more than a DECIMAL has.
 fn fraction(number: &Expr) -> Option<Expr> {
     if let Some((text, precision, scale)) = kept(number) {
+        if precision > DECIMAL128_MAX_PRECISION {
+            return nearest_double(number);
+        }
         let value = Some(exact_units(text, scale)?);
         return Some(Expr::Literal(ScalarValue::Decimal128(value, precision, scale), None));
     }
@@ -158,6 +174,16 @@ fn fraction(number: &Expr) -> Option<Expr> {
     let value = Floor::of(&text, scale).filter(|floor| floor.exact)?.value;
     (significant <= DOUBLE_DIGITS && precision <= DECIMAL128_MAX_PRECISION)
         .then(|| Expr::Literal(ScalarValue::Decimal128(Some(value), precision, scale), None))
+}
+
+/// A number of more digits than a DECIMAL has, rounded to so many after the point.
+fn rounded(number: &Expr, scale: i8) -> Option<Expr> {
+    let (text, ..) = kept(number).filter(|(_, precision, _)| *precision > DECIMAL128_MAX_PRECISION)?;
+    let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+    let one_more = Floor::of(text, scale.checked_add(1)?).filter(|floor| floor.value < Floor::PAST)?.value;
+    let value = (one_more + 5) / 10;
+    let value = Some(if negative { -value } else { value });
+    Some(Expr::Literal(ScalarValue::Decimal128(value, DECIMAL128_MAX_PRECISION, scale), None))
 }
 
 /// The digits of a number in quotes.
@@ -284,12 +310,10 @@ fn digits(expr: &Expr) -> Option<String> {
         Expr::Literal(ScalarValue::Float64(Some(value)), _) if value.is_finite() => Some(value.to_string()),
         Expr::Literal(ScalarValue::Int64(Some(value)), _) => Some(value.to_string()),
         Expr::Literal(ScalarValue::UInt64(Some(value)), _) => Some(value.to_string()),
-        Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Decimal128(..)) => {
-            match expr.as_ref() {
-                Expr::Literal(value, _) => value.try_as_str().flatten().map(|text| text.trim().to_string()),
-                _ => None,
-            }
-        }
+        Expr::Cast(Cast { expr, field }) if field.data_type().is_decimal() => match expr.as_ref() {
+            Expr::Literal(value, _) => value.try_as_str().flatten().map(|text| text.trim().to_string()),
+            _ => None,
+        },
         Expr::Negative(of) => {
             let digits = digits(of)?;
             Some(digits.strip_prefix('-').map_or_else(|| format!("-{digits}"), str::to_string))
