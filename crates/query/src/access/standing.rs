@@ -74,6 +74,8 @@ impl fmt::Display for Name<'_> {
     }
 }
 
+/// What stands in the place of a name that somebody may not know.
+const HIDDEN: &str = "…";
 /// The table that says how far each stream was parsed, for all of them.
 pub(crate) const PROGRESS: &str = "stream_progress";
 /// What the name of the table ends with that has the documents which could not be parsed for another.
@@ -136,6 +138,26 @@ impl Standing {
     /// Whether it owns a table or view.
     pub(crate) fn owns(&self, table: &TableSchema) -> bool {
         self.is_admin() || table.access().owner.is_some_and(|owner| self.numbers.contains(&owner))
+    }
+
+    /// Whether it owns what a materialized view is made of: it knows the view's name, and may drop it, for the view holds
+    /// back changes of its table.
+    pub(crate) fn owns_base_of(&self, full: &Snapshot, view: &TableSchema) -> bool {
+        let base = view.materialized().and_then(|of| full.table(&of.base));
+        base.is_some_and(|base| self.owns(base.schema()) || self.owns_base_of(full, base.schema()))
+    }
+
+    /// Whether it may drop a table or view.
+    pub(crate) fn may_drop(&self, full: &Snapshot, table: &TableSchema) -> bool {
+        self.with_all_of(table).has(Rights::ALTER) || self.owns_base_of(full, table)
+    }
+
+    /// The name of a materialized view, as it is told.
+    pub(crate) fn told<'a>(&self, full: &Snapshot, view: &'a TableSchema) -> &'a str {
+        match self.with_any_of(view).is_none() && !self.owns_base_of(full, view) {
+            true => HIDDEN,
+            false => view.name(),
+        }
     }
 
     /// What it may do with all tables and views.

@@ -30,7 +30,7 @@ pub enum Statement {
         /// Whether all of it is worked out anew.
         full: bool,
     },
-    /// DROP VIEW [IF EXISTS] v, ….
+    /// DROP [MATERIALIZED] VIEW [IF EXISTS] v, … [CASCADE | RESTRICT].
     DropView {
         /// The views, as written.
         names: Vec<String>,
@@ -38,6 +38,8 @@ pub enum Statement {
         if_exists: bool,
         /// Whether they are materialized ones.
         materialized: bool,
+        /// Whether materialized views of them go as well.
+        cascades: bool,
     },
     /// SHOW VIEWS.
     ShowViews,
@@ -75,12 +77,14 @@ pub enum Statement {
         /// What their names are like; all where it is missing.
         like: Option<String>,
     },
-    /// DROP TABLE [IF EXISTS] t, ….
+    /// DROP TABLE [IF EXISTS] t, … [CASCADE | RESTRICT].
     DropTable {
         /// The tables, as written (unquoted names match in any case).
         names: Vec<String>,
         /// Whether a missing table is no error.
         if_exists: bool,
+        /// Whether materialized views of them go as well.
+        cascades: bool,
     },
     /// ALTER TABLE t …, RENAME TABLE t TO u.
     AlterTable {

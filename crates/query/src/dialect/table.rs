@@ -271,11 +271,12 @@ fn with_options(cursor: &mut Cursor<'_>, table: &mut CreateTable) -> Result<()> 
     cursor.list(option).map(|_| ())
 }
 
-/// DROP TABLE [IF EXISTS] t, ….
+/// DROP TABLE [IF EXISTS] t, … [CASCADE | RESTRICT].
 pub(super) fn drop_table(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["DROP", "TABLE"])?;
     let if_exists = cursor.eat(&["IF", "EXISTS"]);
-    Ok(Statement::DropTable { names: table_names(cursor)?, if_exists })
+    let (names, cascades) = dropped_names(cursor)?;
+    Ok(Statement::DropTable { names, if_exists, cascades })
 }
 
 /// TRUNCATE [TABLE] t, ….
@@ -284,14 +285,26 @@ pub(super) fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
     if cursor.words(&["TABLE"]) && cursor.ahead(1).is_some() {
         cursor.skip(1);
     }
-    Ok(Statement::Truncate { names: table_names(cursor)? })
+    let names = table_names(cursor)?;
+    cursor.expect_end()?;
+    Ok(Statement::Truncate { names })
 }
 
-pub(super) fn table_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+fn table_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
     let mut names = vec![cursor.table_name()?];
     while cursor.eat_token(&Token::Comma) {
         names.push(cursor.table_name()?);
     }
-    cursor.expect_end()?;
     Ok(names)
+}
+
+/// What is dropped, and whether what is made of it goes as well.
+pub(super) fn dropped_names(cursor: &mut Cursor<'_>) -> Result<(Vec<String>, bool)> {
+    let names = table_names(cursor)?;
+    let cascades = cursor.eat(&["CASCADE"]);
+    if !cascades {
+        cursor.eat(&["RESTRICT"]);
+    }
+    cursor.expect_end()?;
+    Ok((names, cascades))
 }

@@ -174,7 +174,14 @@ fn small_statements_are_read() {
     check("SHOW TABLES", "[ShowTables]");
     check("show columns from T", r#"[ShowColumns { table: "T" }]"#);
     check("DESCRIBE \"My table\"", r#"[ShowColumns { table: "My table" }]"#);
-    check("DROP TABLE IF EXISTS a, public.b", r#"[DropTable { names: ["a", "b"], if_exists: true }]"#);
+    check(
+        "DROP TABLE IF EXISTS a, public.b",
+        r#"[DropTable { names: ["a", "b"], if_exists: true, cascades: false }]"#,
+    );
+    check(
+        "DROP TABLE cascade CASCADE",
+        r#"[DropTable { names: ["cascade"], if_exists: false, cascades: true }]"#,
+    );
     check("TRUNCATE TABLE a", r#"[Truncate { names: ["a"] }]"#);
     check("CHECKPOINT", "[Checkpoint { table: None }]");
     check("CHECKPOINT hold; checkpoint RELEASE", "[Hold, Release]");

@@ -7,7 +7,7 @@
 use super::cursor::{Cursor, Result, Tokens, statements};
 use super::materialized::{StoredView, view_of_stored};
 use super::subscribe::{query_of, quoted};
-use super::table::table_names;
+use super::table::dropped_names;
 use super::walks::walk_mut;
 use super::{CreateView, SqlError, Statement, parse_query};
 use sqlparser::ast::{
@@ -73,13 +73,14 @@ fn names_in_brackets(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// DROP [MATERIALIZED] VIEW [IF EXISTS] v, ….
+/// DROP [MATERIALIZED] VIEW [IF EXISTS] v, … [CASCADE | RESTRICT].
 pub(super) fn drop_view(cursor: &mut Cursor<'_>) -> Result<Statement> {
     cursor.expect(&["DROP"])?;
     let materialized = cursor.eat(&["MATERIALIZED"]);
     cursor.expect(&["VIEW"])?;
     let if_exists = cursor.eat(&["IF", "EXISTS"]);
-    Ok(Statement::DropView { names: table_names(cursor)?, if_exists, materialized })
+    let (names, cascades) = dropped_names(cursor)?;
+    Ok(Statement::DropView { names, if_exists, materialized, cascades })
 }
 
 /// Has a query give its rows in order of a column of what it reads.

@@ -24,17 +24,18 @@ use tickstone_engine::streams::{Stream, StreamSettings};
 use tickstone_engine::{EngineError, Snapshot};
 use tickstone_model::{Rights, TableSchema};
 
-/// What stands in the place of a name that somebody may not know.
-pub(crate) const HIDDEN: &str = "…";
-
-/// An error that names a materialized view only to who sees it.
-pub(crate) fn without_hidden_views(mut error: EngineError, seen: &Snapshot) -> EngineError {
+/// An error that names a materialized view only to who may know of it.
+pub(crate) fn without_hidden_views(
+    mut error: EngineError,
+    full: &Snapshot,
+    standing: Option<&Standing>,
+) -> EngineError {
     if let EngineError::HasViews { view, .. }
     | EngineError::NotTakenIn { view, .. }
     | EngineError::Frozen { view, .. } = &mut error
-        && seen.table(view).is_none()
+        && let (Some(there), Some(standing)) = (full.table(view), standing)
     {
-        *view = HIDDEN.to_string();
+        *view = standing.told(full, there.schema()).to_string();
     }
     error
 }
@@ -322,7 +323,11 @@ impl Access {
             }
             match aside.take_place_of(there, name) {
                 Err(_) if number(&self.database.engine().snapshot()) != there => {}
-                Err(error) => return Err(without_hidden_views(error, self.snapshot()?.as_ref()).into()),
+                Err(error) => {
+                    let full = self.database.engine().snapshot();
+                    let standing = self.standing(&full)?;
+                    return Err(without_hidden_views(error, &full, standing.as_deref()).into());
+                }
                 Ok(()) => return Ok(()),
             }
         }

@@ -251,11 +251,10 @@ impl Gate<'_> {
                 self.create(&view.name, false, "make views")
             }
             Statement::RefreshView { name, .. } => self.with(name, Rights::ALTER),
-            Statement::DropView { names, .. }
-            | Statement::DropTable { names, .. }
-            | Statement::Truncate { names } => {
-                names.iter().try_for_each(|name| self.with(name, Rights::ALTER))
+            Statement::DropView { names, cascades, .. } | Statement::DropTable { names, cascades, .. } => {
+                names.iter().try_for_each(|name| self.drops(name, *cascades))
             }
+            Statement::Truncate { names } => names.iter().try_for_each(|name| self.with(name, Rights::ALTER)),
             Statement::AlterTable { table, change, .. } => {
                 self.with(table, Rights::ALTER)?;
                 match change {
@@ -362,6 +361,21 @@ impl Gate<'_> {
             true => self.standing.has_only_some(lacks, on),
             false => self.standing.lacks(lacks, on),
         })
+    }
+
+    /// DROP of a table or view, and of the materialized views of it where it cascades.
+    fn drops(&self, name: &str, cascades: bool) -> Result<()> {
+        let Some(table) = self.table(name) else { return Ok(()) };
+        if !self.standing.owns_base_of(&self.full, table.schema()) {
+            self.with(name, Rights::ALTER)?;
+        }
+        let may_drop = |id: &u32| {
+            self.full.table_by_id(*id).is_none_or(|view| self.standing.may_drop(&self.full, view.schema()))
+        };
+        match !cascades || self.full.views_above(table.id()).iter().all(may_drop) {
+            true => Ok(()),
+            false => Err(self.standing.denied(&format!("drop what others made of {name}"))),
+        }
     }
 
     /// UPDATE and DELETE find rows by their values: those of all of them.

@@ -51,7 +51,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use temporaries::Temporaries;
-use tickstone_engine::{Engine, Snapshot, TableSnapshot};
+use tickstone_engine::{Engine, EngineError, Snapshot, TableSnapshot};
 use tickstone_model::{Rights, SyncPolicy};
 
 /// What a statement gave.
@@ -523,7 +523,12 @@ impl Session {
         let done = done.map_err(|error| {
             QueryError::new(ErrorKind::Report, format!("a statement was cut short: {error}"))
         })?;
-        done.map_err(|error| without_hidden_views(error, &self.snapshot()).into())
+        done.map_err(|error| self.without_hidden_views(error))
+    }
+
+    /// An error of the engine, which names no view that the user may not know of.
+    pub(crate) fn without_hidden_views(&self, error: EngineError) -> QueryError {
+        without_hidden_views(error, &self.engine().snapshot(), self.standing().as_deref()).into()
     }
 }
 

@@ -9,8 +9,8 @@ use crate::error::{QueryError, Result};
 use crate::session::{Outcome, Session};
 use sqlparser::ast;
 use std::sync::Arc;
-use tickstone_engine::TableSnapshot;
-use tickstone_model::{AlterTable as Change, Column, TimeRange, Ttl};
+use tickstone_engine::{EngineError, Snapshot, TableSnapshot};
+use tickstone_model::{AlterTable as Change, Column, TableSchema, TimeRange, Ttl};
 
 const TAG: &str = "ALTER TABLE";
 
@@ -103,9 +103,11 @@ async fn drop_partitions(
     };
     let name = table.schema().name().to_string();
     // Views keep what they have of these rows: they take all of it in before.
-    let views: Vec<String> =
-        session.full_snapshot().views_of(&name).map(|view| view.schema().name().to_string()).collect();
-    materialized::take_in(session, views.into_iter()).await?;
+    let full = session.full_snapshot();
+    for view in full.views_of(&name) {
+        let taken = materialized::take_in(session, std::iter::once(view.schema().name().to_string())).await;
+        taken.map_err(|error| not_taken_in(session, &full, &name, view.schema(), error))?;
+    }
     materialized::check_whole_buckets(session, &name, &ranges)?;
     let table = Arc::clone(table);
     let dropped = session.blocking(move |engine| {
@@ -113,6 +115,24 @@ async fn drop_partitions(
         each.sum::<tickstone_engine::Result<u64>>()
     });
     Ok(Outcome::rows("DROP PARTITION", dropped.await?))
+}
+
+/// That a materialized view cannot take in rows which are to go. Why is told to who may know what it is made of.
+fn not_taken_in(
+    session: &Session,
+    full: &Snapshot,
+    table: &str,
+    view: &TableSchema,
+    error: QueryError,
+) -> QueryError {
+    let standing = session.standing();
+    let name = standing.as_ref().map_or(view.name(), |standing| standing.told(full, view)).to_string();
+    let (table, why) = (table.to_string(), "cannot take in their rows");
+    let mut told = QueryError::from(EngineError::NotTakenIn { table, view: name, why });
+    if standing.is_none_or(|standing| standing.knows_query_of(view)) {
+        told.detail = Some(error.message);
+    }
+    told.hint("SHOW VIEWS says why; DROP MATERIALIZED VIEW lets them go without it")
 }
 
 /// The ranges of partitions by their names.

@@ -48,8 +48,8 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::CreateView(view) => view::create(session, view).await,
         Statement::CreateMaterializedView(view) => materialized::create(session, *view).await,
         Statement::RefreshView { name, full } => materialized::refresh(session, &name, full).await,
-        Statement::DropView { names, if_exists, materialized } => {
-            view::drop_views(session, names, if_exists, materialized).await
+        Statement::DropView { names, if_exists, materialized, cascades } => {
+            view::drop_views(session, names, if_exists, materialized, cascades).await
         }
         Statement::ShowViews => show::views(session),
         Statement::ShowStreams => show::streams(session),
@@ -61,7 +61,9 @@ pub(crate) async fn run(session: &mut Session, statement: Statement) -> Result<O
         Statement::Subscribe(subscribe) => subscribe::run(session, *subscribe).await,
         Statement::Replay(replay) => subscribe::replay(session, *replay).await,
         Statement::ShowFunctions { like } => show::functions(session, like.as_deref()),
-        Statement::DropTable { names, if_exists } => drop_tables(session, names, if_exists).await,
+        Statement::DropTable { names, if_exists, cascades } => {
+            drop_tables(session, names, if_exists, cascades).await
+        }
         Statement::AlterTable { table, change, of_view } => {
             alter::run(session, &table, change, of_view).await
         }
@@ -164,18 +166,38 @@ fn refuse_read_only(session: &Session, statement: &Statement) -> Result<()> {
     Err(QueryError::request(message).state(SqlState::ReadOnlyTransaction).hint("BEGIN READ WRITE"))
 }
 
-async fn drop_tables(session: &mut Session, names: Vec<String>, if_exists: bool) -> Result<Outcome> {
+async fn drop_tables(
+    session: &mut Session,
+    names: Vec<String>,
+    if_exists: bool,
+    cascades: bool,
+) -> Result<Outcome> {
     let found = names.iter().filter(|name| !if_exists || session.snapshot().table(name).is_some());
     let found = found.map(|name| plain_table(session, name)).collect::<Result<Vec<_>>>()?;
     let dropped: Vec<String> = found.iter().map(|table| table.schema().name().to_string()).collect();
-    drop_found(session, found, if_exists).await?;
+    drop_found(session, found, if_exists, cascades).await?;
     session.temporaries.forget(&dropped);
     Ok(Outcome::done("DROP TABLE"))
 }
 
-/// Drops what was found, whatever has its name by then. Somebody else may drop it meanwhile.
-async fn drop_found(session: &Session, found: Vec<Arc<TableSnapshot>>, if_exists: bool) -> Result<()> {
+/// Drops what was found, whatever has its name by then, and the materialized views of it where that `cascades`. Somebody
+/// else may drop it meanwhile.
+async fn drop_found(
+    session: &Session,
+    found: Vec<Arc<TableSnapshot>>,
+    if_exists: bool,
+    cascades: bool,
+) -> Result<()> {
+    let full = session.full_snapshot();
+    let above = found.iter().filter(|_| cascades).flat_map(|table| full.views_above(table.id()));
+    let above: Vec<u32> = above.collect();
     let drop = move |engine: &Engine| {
+        for view in above.into_iter().rev() {
+            match engine.drop_table_by_id(view) {
+                Ok(()) | Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         found.iter().try_for_each(|table| match engine.drop_table_by_id(table.id()) {
             Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) if if_exists => Ok(()),
             Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) => {

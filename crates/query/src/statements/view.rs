@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, QueryError, Result};
 use crate::session::{Outcome, Session};
 use datafusion::arrow::datatypes::SchemaRef;
 use std::sync::Arc;
-use tickstone_engine::{Engine, EngineError};
+use tickstone_engine::{Engine, EngineError, TableSnapshot};
 use tickstone_model::{AlterTable, Rights, TableAccess, TableSchema};
 
 const TAG: &str = "CREATE VIEW";
@@ -82,11 +82,17 @@ pub(super) async fn drop_views(
     names: Vec<String>,
     if_exists: bool,
     materialized: bool,
+    cascades: bool,
 ) -> Result<Outcome> {
-    let snapshot = session.snapshot();
+    let (snapshot, full, standing) = (session.snapshot(), session.full_snapshot(), session.standing());
+    // Whoever owns what a view is made of may drop it, even if they do not see it.
+    let of_theirs = |view: &&Arc<TableSnapshot>| {
+        standing.as_ref().is_some_and(|standing| standing.owns_base_of(&full, view.schema()))
+    };
     let mut found = Vec::with_capacity(names.len());
     for name in names {
-        match snapshot.table(&name).map(|table| (table, table.schema())) {
+        let there = snapshot.table(&name).or_else(|| full.table(&name).filter(of_theirs));
+        match there.map(|table| (table, table.schema())) {
             Some((table, schema)) if schema.view().is_some() && !materialized => {
                 found.push(Arc::clone(table));
             }
@@ -108,7 +114,7 @@ pub(super) async fn drop_views(
             }
         }
     }
-    super::drop_found(session, found, if_exists).await?;
+    super::drop_found(session, found, if_exists, cascades).await?;
     Ok(Outcome::done(if materialized { "DROP MATERIALIZED VIEW" } else { "DROP VIEW" }))
 }
 

@@ -285,6 +285,66 @@ fn who_alters_a_table_opens_no_grant_and_no_view_of_it() {
     done(&mut root, "CREATE OR REPLACE TABLE m AS SELECT ts, px FROM m");
 }
 
+/// What others make of a table stands in its owner's way no longer than the owner wants.
+#[test]
+fn who_owns_a_table_is_rid_of_views_that_others_made_of_it() {
+    let database = memory();
+    let (mut root, mut ann) = (of(&database, "root"), of(&database, "ann"));
+    for sql in [
+        "CREATE USER bob PASSWORD 'b'",
+        "CREATE USER eve PASSWORD 'e'",
+        "GRANT CREATE ON ALL TABLES TO ann",
+        "GRANT CREATE ON ALL TABLES TO bob",
+    ] {
+        done(&mut root, sql);
+    }
+    let make = |ann: &mut Session| {
+        done(ann, "CREATE TABLE mine (ts TIMESTAMP, x BIGINT) TIMESTAMP(ts) PARTITION BY DAY");
+        done(ann, "INSERT INTO mine VALUES ('2024-01-01', 1), ('2024-01-02', 2), ('2024-01-03', 3)");
+        done(ann, "GRANT SELECT ON mine TO bob");
+        done(ann, "GRANT ALTER ON mine TO eve");
+        let mut bob = of(&database, "bob");
+        done(&mut bob, "CREATE MATERIALIZED VIEW of_bob AS SELECT ts, sum(x) AS x FROM mine SAMPLE BY 1h");
+        done(&mut bob, "CREATE MATERIALIZED VIEW above AS SELECT ts, sum(x) AS x FROM of_bob SAMPLE BY 1d");
+    };
+    make(&mut ann);
+    for (sql, named) in [
+        ("DROP TABLE mine", "'of_bob'"),
+        ("ALTER TABLE mine RENAME TO other", "'of_bob'"),
+        ("CREATE OR REPLACE TABLE mine (ts TIMESTAMP) TIMESTAMP(ts)", "'of_bob'"),
+        ("ALTER TABLE mine DROP COLUMN x", "'of_bob'"),
+        ("DROP MATERIALIZED VIEW of_bob", "'above'"),
+    ] {
+        let error = ran(&mut ann, sql).expect_err(sql).to_string();
+        assert!(error.contains(named), "{sql}: {error}");
+    }
+    // One who may change the table, and does not own it, is told no name.
+    let mut eve = of(&database, "eve");
+    for sql in ["DROP TABLE mine", "DROP TABLE mine CASCADE", "DROP MATERIALIZED VIEW above"] {
+        let error = ran(&mut eve, sql).expect_err(sql).to_string();
+        assert!(!error.contains("of_bob"), "{sql}: {error}");
+    }
+    // The rows of the view are its owner's to show.
+    refused(&mut ann, "SELECT * FROM of_bob", SqlState::UndefinedTable);
+    refused(&mut ann, "ALTER MATERIALIZED VIEW of_bob RENAME TO mine_now", SqlState::UndefinedTable);
+    assert!(done(&mut ann, "SELECT view FROM views()").is_empty());
+    // Its owner has lost the right: it takes nothing in, and says so without telling what it is made of.
+    done(&mut ann, "INSERT INTO mine VALUES ('2024-01-01T05:00:00', 9)");
+    done(&mut ann, "REVOKE SELECT ON mine FROM bob");
+    let error = ran(&mut ann, "ALTER TABLE mine DROP PARTITION LIST '2024-01-01'").expect_err("taken in");
+    assert!(error.to_string().contains("'of_bob' cannot take in their rows"), "{error}");
+    assert_eq!(error.detail, None);
+    done(&mut ann, "DROP MATERIALIZED VIEW above");
+    done(&mut ann, "DROP MATERIALIZED VIEW IF EXISTS of_bob");
+    done(&mut ann, "ALTER TABLE mine DROP PARTITION LIST '2024-01-01'");
+    done(&mut ann, "DROP TABLE mine");
+    make(&mut ann);
+    done(&mut of(&database, "bob"), "CREATE TABLE of_bobs_own (ts TIMESTAMP, x BIGINT) TIMESTAMP(ts)");
+    done(&mut ann, "DROP TABLE mine CASCADE");
+    assert_eq!(done(&mut root, "SELECT count(*) FROM views() WHERE base IS NOT NULL"), ["0"]);
+    assert!(done(&mut root, "SHOW TABLES").iter().any(|row| row.contains("of_bobs_own")));
+}
+
 #[test]
 fn names_of_users_and_roles_are_not_each_others() {
     let database = memory();

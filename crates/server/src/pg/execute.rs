@@ -208,7 +208,7 @@ impl Connection {
         let there_already =
             |name: &str| ("NOTICE", Fault::new("42P07", format!("'{name}' is there already, passed over")));
         match statement {
-            Statement::DropTable { names, if_exists: true }
+            Statement::DropTable { names, if_exists: true, .. }
             | Statement::DropView { names, if_exists: true, .. } => {
                 let is_own = |place: usize| is_own.get(place).is_some_and(|own| *own);
                 let missing =

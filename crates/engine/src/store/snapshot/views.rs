@@ -91,8 +91,8 @@ impl Snapshot {
         above.filter_map(|view| Some(view.schema.materialized()?.grain_ns())).min()
     }
 
-    /// Numbers of the views over a table, and over these.
-    fn views_above(&self, table: u32) -> Vec<u32> {
+    /// Numbers of the materialized views over a table, and over these, each after what it reads.
+    pub fn views_above(&self, table: u32) -> Vec<u32> {
         let direct = |id: u32| {
             let name = self.tables.get(id).map(|table| table.schema.name());
             name.map_or(&[][..], |name| self.tables.views_of(name)).iter().map(|(_, id)| *id)

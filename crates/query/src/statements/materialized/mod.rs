@@ -16,7 +16,6 @@ use crate::access::Source;
 use crate::database::Database;
 use crate::dialect::materialized::partitions_of;
 use crate::dialect::{self, CreateMaterializedView, Statement, has_name};
-use crate::entrance::HIDDEN;
 use crate::error::{ErrorKind, QueryError, Result};
 use crate::functions::bucket::Bucketing;
 use crate::operators::keys_of;
@@ -253,7 +252,7 @@ pub(super) fn check_whole_buckets(session: &Session, name: &str, ranges: &[TimeR
             let buckets = whole_buckets(&bucketing, gone);
             let refuse = |why| {
                 let (table, view) = (name.to_string(), view.schema().name().to_string());
-                Err(EngineError::NotTakenIn { table, view, why }.into())
+                Err(session.without_hidden_views(EngineError::NotTakenIn { table, view, why }))
             };
             if view.staleness().is_stale_in(buckets) {
                 return refuse("has not taken in their rows; REFRESH MATERIALIZED VIEW waits until it has");
@@ -275,8 +274,8 @@ pub(super) fn check_unread(session: &Session, table: &str, column: &str) -> Resu
     for view in snapshot.views_of(table) {
         let Some(of) = view.schema().materialized() else { continue };
         if dialect::has_name(&of.query, column) {
-            let name = view.schema().name();
-            let name = if session.snapshot().table(name).is_some() { name } else { HIDDEN };
+            let standing = session.standing();
+            let name = standing.map_or(view.schema().name(), |of| of.told(&snapshot, view.schema()));
             let message = format!("materialized view '{name}' reads column '{column}' of '{table}'");
             return Err(QueryError::request(message).hint(format!("DROP MATERIALIZED VIEW \"{name}\" first")));
         }
