@@ -249,6 +249,8 @@ impl AggregateUDFImpl for WindowedAggregate {
 
     fn reverse_expr(&self) -> ReversedUDAF {
         match self.0.reverse_udf() {
+            // Over rows that come backwards DataFusion 55.2 has it put its list together backwards.
+            _ if self.name() == "array_agg" => ReversedUDAF::NotSupported,
             ReversedUDAF::Reversed(theirs) => ReversedUDAF::Reversed(Self::over(&theirs)),
             other => other,
         }
