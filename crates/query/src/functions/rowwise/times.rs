@@ -11,7 +11,8 @@ use datafusion::arrow::array::{
     TimestampNanosecondArray,
 };
 use datafusion::arrow::datatypes::{
-    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit, TimestampNanosecondType,
+    DataType, Date32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalUnit, TimeUnit,
+    TimestampNanosecondType,
 };
 use datafusion::common::{exec_datafusion_err, exec_err};
 use datafusion::error::{DataFusionError, Result};
@@ -45,15 +46,15 @@ pub(super) const ALL: &[Rowwise] = &[
         about: "the years, months, days and the time from one instant to another, as a calendar counts them",
         takes: |types| match types {
             [end, start] if [end, start].iter().all(|of| is_time(of) || is_text(of)) => {
-                Some(vec![INSTANT, INSTANT])
+                Some(vec![day_or_instant(end), day_or_instant(start)])
             }
             _ => None,
         },
         gives: |_| DataType::Interval(IntervalUnit::MonthDayNano),
         value: |args| {
-            let [end, start] = [0, 1].map(|at| args[at].as_primitive::<TimestampNanosecondType>());
-            let ages = valid_rows(args).map(|row| row.map(|row| age(end.value(row), start.value(row))));
-            Ok(Arc::new(ages.collect::<IntervalMonthDayNanoArray>()))
+            let one = |row: usize| age(moment(&args[0], row), moment(&args[1], row));
+            let ages = valid_rows(args).map(|row| row.map(one).transpose());
+            Ok(Arc::new(ages.collect::<Result<IntervalMonthDayNanoArray>>()?))
         },
     },
     Rowwise {
@@ -186,10 +187,10 @@ pub(super) const ALL: &[Rowwise] = &[
 const AGE: &str = "__age";
 
 /// As PostgreSQL counts: field by field, a day that is lacking from the month of the earlier instant.
-fn age(end: i64, start: i64) -> IntervalMonthDayNano {
+fn age(end: i128, start: i128) -> Result<IntervalMonthDayNano> {
     let is_back = end < start;
-    let [later, earlier] = if is_back { [start, end] } else { [end, start] }
-        .map(|ns| DateTime::from_timestamp_nanos(ns).naive_utc());
+    let (later, earlier) = if is_back { (start, end) } else { (end, start) };
+    let (later, earlier) = (clock(later)?, clock(earlier)?);
     let of_day = |time: NaiveDateTime| {
         i64::from(time.num_seconds_from_midnight()) * SECOND + i64::from(time.nanosecond())
     };
@@ -203,7 +204,7 @@ fn age(end: i64, start: i64) -> IntervalMonthDayNano {
         (days, months) = (days + i32::from(earlier.date().num_days_in_month()), months - 1);
     }
     let sign = if is_back { -1 } else { 1 };
-    IntervalMonthDayNano::new(months * sign, days * sign, nanos * i64::from(sign))
+    Ok(IntervalMonthDayNano::new(months * sign, days * sign, nanos * i64::from(sign)))
 }
 
 /// `date_trunc` to units longer than a year.
@@ -241,10 +242,34 @@ fn unit_and_times(types: &[DataType]) -> Option<Vec<DataType>> {
     let is_instant = |of: &DataType| is_time(of) || is_text(of);
     match types {
         [unit, from, to] if is_text(unit) && is_instant(from) && is_instant(to) => {
-            Some(vec![DataType::Utf8, INSTANT, INSTANT])
+            Some(vec![DataType::Utf8, day_or_instant(from), day_or_instant(to)])
         }
         _ => None,
     }
+}
+
+/// A DATE stays one: it may lie where there are no instants, as the last day of what is valid for good, 9999-12-31.
+fn day_or_instant(of: &DataType) -> DataType {
+    if *of == DataType::Date32 { DataType::Date32 } else { INSTANT }
+}
+
+/// Nanoseconds from 1970 to an instant, or to the beginning of a day.
+fn moment(times: &ArrayRef, row: usize) -> i128 {
+    match times.as_primitive_opt::<Date32Type>() {
+        Some(days) => i128::from(days.value(row)) * i128::from(DAY),
+        None => times.as_primitive::<TimestampNanosecondType>().value(row).into(),
+    }
+}
+
+/// What a calendar and a clock show then.
+fn clock(ns: i128) -> Result<NaiveDateTime> {
+    let second = i128::from(SECOND);
+    let time = i64::try_from(ns.div_euclid(second))
+        .ok()
+        .and_then(|seconds| DateTime::from_timestamp(seconds, ns.rem_euclid(second) as u32));
+    let no_year =
+        || exec_datafusion_err!("the day lies outside the years that are counted with, 262142 BC to 262142");
+    time.map(|time| time.naive_utc()).ok_or_else(no_year)
 }
 
 fn time_or_number(types: &[DataType]) -> Option<Vec<DataType>> {
@@ -340,26 +365,24 @@ impl Unit {
     }
 
     /// Boundaries after `from`, up to `to`; `None` where they are more than a BIGINT counts.
-    fn boundaries(self, from: i64, to: i64) -> Option<i64> {
-        let place = |ns: i64| match self {
-            Unit::Fixed(length, before) => {
-                (i128::from(ns) + i128::from(before)).div_euclid(length.into()) as i64
-            }
-            Unit::Months(months) => months_of(ns).div_euclid(months),
+    fn boundaries(self, from: i128, to: i128) -> Result<Option<i64>> {
+        let place = |ns: i128| -> Result<i128> {
+            Ok(match self {
+                Unit::Fixed(length, before) => (ns + i128::from(before)).div_euclid(length.into()),
+                Unit::Months(months) => months_of(clock(ns)?).div_euclid(months).into(),
+            })
         };
-        place(to).checked_sub(place(from))
+        Ok(i64::try_from(place(to)? - place(from)?).ok())
     }
 
     /// Whole units from one to the other; `None` where they are more than a BIGINT counts.
-    fn whole(self, from: i64, to: i64) -> Option<i64> {
-        match self {
-            Unit::Fixed(length, _) => {
-                i64::try_from((i128::from(to) - i128::from(from)) / i128::from(length)).ok()
-            }
-            Unit::Months(_) if from > to => Some(-self.whole(to, from)?),
+    fn whole(self, from: i128, to: i128) -> Result<Option<i64>> {
+        Ok(match self {
+            Unit::Fixed(length, _) => i64::try_from((to - from) / i128::from(length)).ok(),
+            Unit::Months(_) if from > to => self.whole(to, from)?.map(|whole| -whole),
             Unit::Months(months) => {
-                let (start, end) = (DateTime::from_timestamp_nanos(from), DateTime::from_timestamp_nanos(to));
-                let between = months_of(to) - months_of(from);
+                let (start, end) = (clock(from)?, clock(to)?);
+                let between = months_of(end) - months_of(start);
                 let reached =
                     u32::try_from(between).ok().and_then(|n| start.checked_add_months(Months::new(n)));
                 let whole = match reached {
@@ -368,21 +391,19 @@ impl Unit {
                 };
                 Some(whole / months)
             }
-        }
+        })
     }
 }
 
 /// Months since the year 0.
-fn months_of(ns: i64) -> i64 {
-    let time = DateTime::from_timestamp_nanos(ns);
+fn months_of(time: NaiveDateTime) -> i64 {
     i64::from(time.year()) * 12 + i64::from(time.month0())
 }
 
-fn between(args: &[ArrayRef], count: fn(Unit, i64, i64) -> Option<i64>) -> Result<ArrayRef> {
+fn between(args: &[ArrayRef], count: fn(Unit, i128, i128) -> Result<Option<i64>>) -> Result<ArrayRef> {
     let units = args[0].as_string::<i32>();
-    let [from, to] = [1, 2].map(|at| args[at].as_primitive::<TimestampNanosecondType>());
     let one = |row: usize| match Unit::of(units.value(row)) {
-        Some(unit) => match count(unit, from.value(row), to.value(row)) {
+        Some(unit) => match count(unit, moment(&args[1], row), moment(&args[2], row))? {
             Some(count) => Ok(count),
             None => exec_err!(
                 "more than a BIGINT counts lie between two instants, in units of {}",
