@@ -4,6 +4,7 @@
 //! integer column would hold only in part, or a value out of range, is refused.
 
 use crate::error::{QueryError, Result, SqlState};
+use crate::functions::with_printed_digits;
 use crate::rules::texts::{is_long_decimal, nearest_doubles};
 use crate::texts::{
     array_elements, has_digits, parse_bytes, parse_instant, parse_time_of_day, without_exponent,
@@ -123,6 +124,9 @@ pub(crate) fn cast(
     }
     if from.is_numeric() && *target == DataType::Boolean {
         check_truth(array)?;
+    }
+    if from.is_floating() && matches!(target, DataType::Decimal128(..)) {
+        return Ok(with_printed_digits(array, strictly(array, target)?));
     }
     match target {
         // By way of text: its distinct values become a dictionary of its own.

@@ -29,8 +29,6 @@ const PLACES: i64 = 10;
 const ONE_OF: [&str; 5] = ["coalesce", "nvl", "ifnull", "greatest", "least"];
 /// Most digits of a DECIMAL.
 pub(super) const DECIMAL_DIGITS: usize = 38;
-/// Most digits of a number that is compared digit by digit: those of 256 bits. One of more is the nearest double.
-const KEPT_DIGITS: usize = 76;
 
 /// See the file's header.
 pub(super) struct KeepDigits;
@@ -261,7 +259,7 @@ fn literal(expr: &Expr) -> Option<&Value> {
     }
 }
 
-/// A number of many digits as a DECIMAL of just these, of 256 bits where they are more than a column may have.
+/// A number of many digits as a DECIMAL of just these, as far as there is one.
 fn keep(expr: &mut Expr) {
     let Some(text) = number(expr) else { return };
     let Some((precision, scale)) = kept_as(&text) else { return };
@@ -291,7 +289,14 @@ pub(crate) fn kept_as(text: &str) -> Option<(u8, i8)> {
     let significant = digits.trim_start_matches(['0', '.']).bytes().filter(u8::is_ascii_digit).count();
     // A whole number of 64 bits is one as it is.
     let is_whole = fraction.is_empty() && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok());
-    let precision = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
-    let is_kept = is_plain && !is_whole && significant > DOUBLE_DIGITS && precision <= KEPT_DIGITS;
-    is_kept.then_some((precision as u8, fraction.len() as i8))
+    let whole = whole.trim_start_matches('0').len();
+    let (precision, scale) = match whole + fraction.len() > DECIMAL_DIGITS {
+        // A type that all numbers may stand beside; `crate::rules::literals` reads the digits themselves.
+        true => (
+            whole.min(DECIMAL_DIGITS) + fraction.len().min(DECIMAL_DIGITS),
+            fraction.len().min(DECIMAL_DIGITS),
+        ),
+        false => ((whole + fraction.len()).max(1), fraction.len()),
+    };
+    (is_plain && !is_whole && significant > DOUBLE_DIGITS).then_some((precision as u8, scale as i8))
 }

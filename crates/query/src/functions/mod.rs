@@ -62,6 +62,7 @@ mod slow;
 pub(crate) mod stride;
 mod string_agg;
 mod time_bucket;
+mod units;
 pub(crate) mod user;
 mod vwap;
 mod wall_time;
@@ -78,6 +79,7 @@ pub(crate) use named_cast::{NAMED_CAST, NAMED_TRY_CAST, NEAREST_DOUBLE, named_ca
 pub(crate) use put_in_order::put_in_order;
 pub(crate) use rowwise::{TO_DATE_BY, TO_TIMESTAMP_BY, TRUNC_LONG, elements, is_long, times_interval};
 pub(crate) use signed::row_number;
+pub(crate) use units::{DOUBLE_EXACT, Floor, exact_units, nearest_units, with_printed_digits};
 pub use wall_time::CLOCK_KEY;
 pub(crate) use wall_time::{AT_TIME_ZONE, OF_CLOCK, as_clock, of_clock};
 

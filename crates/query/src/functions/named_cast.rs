@@ -5,10 +5,11 @@
 //! (`dialect::name_casts`). Nor is a call taken from a condition, as a cast of a DECIMAL to fewer digits is
 //! ([`crate::rules::approximate`]). The type is spelled as Arrow does.
 
+use super::units::with_printed_digits;
 use datafusion::arrow::compute::CastOptions;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::format::DEFAULT_CAST_OPTIONS;
-use datafusion::common::{exec_err, internal_err};
+use datafusion::common::{ScalarValue, exec_err, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -74,6 +75,18 @@ impl ScalarUDFImpl for NamedCast {
         let [value, _] = args.args.as_slice() else {
             return exec_err!("{} takes a value and the name of a type", self.name());
         };
-        value.cast_to(data_type, Some(&CastOptions { safe: self.tries, ..DEFAULT_CAST_OPTIONS }))
+        let made =
+            value.cast_to(data_type, Some(&CastOptions { safe: self.tries, ..DEFAULT_CAST_OPTIONS }))?;
+        let is_printed = matches!(data_type, DataType::Decimal128(..)) && value.data_type().is_floating();
+        if !is_printed {
+            return Ok(made);
+        }
+        let is_one = matches!(made, ColumnarValue::Scalar(_));
+        let printed =
+            with_printed_digits(&value.to_array(args.number_rows)?, made.into_array(args.number_rows)?);
+        Ok(match is_one {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&printed, 0)?),
+            false => ColumnarValue::Array(printed),
+        })
     }
 }

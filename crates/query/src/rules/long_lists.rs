@@ -1,8 +1,8 @@
 //! What a long list of literals after IN means (`dialect::long_lists`): a set, where its values are numbers and so is what
 //! is tested, or both are texts; the list that was written, where it is beside anything else.
 
-use super::literals::exact_units;
 use crate::dialect::{Item, items_of_long_list, kept_as};
+use crate::functions::exact_units;
 use crate::lists::{LONG_LIST, Values, bits, one_of};
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::tree_node::Transformed;

@@ -9,7 +9,7 @@
 //! (`coalesce(id, '67e55044-…')`, a branch of CASE, a UNION), the statement is refused, and planned again with its texts
 //! that are UUIDs cast to it (`dialect::cast_uuids`).
 
-use crate::functions::{NAMED_CAST, NAMED_TRY_CAST, NEAREST_DOUBLE, named_cast};
+use crate::functions::{DOUBLE_EXACT, NAMED_CAST, NAMED_TRY_CAST, NEAREST_DOUBLE, named_cast};
 use crate::named::change_named;
 use crate::rules::dates::check_no_number;
 use crate::rules::literals::no_instant;
@@ -92,7 +92,7 @@ impl AnalyzerRule for TextsOfCasts {
             change_named(plan, |expr| {
                 expr.transform_up(|expr| {
                     check_no_number(&expr, &schema)?;
-                    cast_in_words(expr, &schema)
+                    cast_as_printed(expr, &schema)?.transform_data(|expr| cast_in_words(expr, &schema))
                 })
             })
         })?;
@@ -136,6 +136,22 @@ pub(crate) fn cast_in_words(expr: Expr, schema: &DFSchema) -> Result<Transformed
     let call = function(which).call(vec![value.as_ref().clone()]);
     let is_of_type = to == &which.gives();
     Ok(Transformed::yes(if is_of_type { call } else { cast(call, to.clone()) }))
+}
+
+/// A cast of a DOUBLE to a DECIMAL as a call, which gives the digits that are printed.
+///
+/// # Errors
+/// Those of types that are not known.
+fn cast_as_printed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (value, to, tries) = match &expr {
+        Expr::Cast(Cast { expr, field }) => (expr, field.data_type(), false),
+        Expr::TryCast(TryCast { expr, field }) => (expr, field.data_type(), true),
+        _ => return Ok(Transformed::no(expr)),
+    };
+    Ok(match matches!(to, DataType::Decimal128(..)) && value.get_type(schema)?.is_floating() {
+        true => Transformed::yes(named_cast(value.as_ref().clone(), to, tries)),
+        false => Transformed::no(expr),
+    })
 }
 
 /// Whether an expression is a value cast to text. DataFusion carries the bounds of what is cast through such a text, where
@@ -316,14 +332,13 @@ pub(crate) fn is_long_decimal(data_type: &DataType) -> bool {
 
 /// DECIMALs as the nearest DOUBLEs.
 pub(crate) fn nearest_doubles(values: &ArrayRef) -> Result<ArrayRef> {
-    /// Every whole number up to here is a DOUBLE, and so is every power of ten up to 10^22: their quotient is rounded once.
-    const EXACT: i128 = 1 << 53;
+    // Every power of ten up to 10^22 is a DOUBLE, too: the quotient is rounded once.
     let (Some(decimals), DataType::Decimal128(_, scale @ 0..=22)) =
         (values.as_primitive_opt::<Decimal128Type>(), values.data_type())
     else {
         return read_decimals(values);
     };
-    if decimals.iter().flatten().any(|digits| !(-EXACT..=EXACT).contains(&digits)) {
+    if decimals.iter().flatten().any(|digits| !(-DOUBLE_EXACT..=DOUBLE_EXACT).contains(&digits)) {
         return read_decimals(values);
     }
     let power = 10_f64.powi(i32::from(*scale));

@@ -8,6 +8,7 @@
 //! `CASE n WHEN 0.5` that would reach the numbers beside it: there the number is a whole one, or equals nothing.
 
 use crate::dialect::number_kept;
+use crate::functions::{Floor, exact_units, nearest_units};
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
@@ -98,9 +99,12 @@ pub(super) fn of_one(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
     };
     let is_exact =
         values.iter().any(|value| is_decimal(value, schema)) && !values.iter().any(|value| is_double(value));
-    let scales = values.iter().filter_map(|value| match value.get_type(schema).ok()? {
-        DataType::Decimal128(_, scale) => Some(scale),
-        _ => None,
+    let is_cut = |value: &Expr| kept(value).is_some_and(|(text, ..)| is_long(text));
+    let scales = values.iter().filter(|value| !is_cut(value)).filter_map(|value| {
+        match value.get_type(schema).ok()? {
+            DataType::Decimal128(_, scale) => Some(scale),
+            _ => None,
+        }
     });
     let scale = scales.max().unwrap_or(0);
     let mut changed = false;
@@ -136,6 +140,12 @@ fn kept(expr: &Expr) -> Option<(&str, u8, i8)> {
     Some((number_kept(text.try_as_str().flatten()?, precision, scale)?, precision, scale))
 }
 
+/// Whether a number has more digits than a DECIMAL.
+fn is_long(text: &str) -> bool {
+    let digits = text.trim_start_matches(['-', '0']).bytes().filter(u8::is_ascii_digit).count();
+    digits > usize::from(DECIMAL128_MAX_PRECISION)
+}
+
 /// The nearest double of such a number.
 fn nearest_double(expr: &Expr) -> Option<Expr> {
     let (text, ..) = kept(expr)?;
@@ -146,7 +156,7 @@ fn nearest_double(expr: &Expr) -> Option<Expr> {
 /// are more than a DECIMAL has.
 fn fraction(number: &Expr) -> Option<Expr> {
     if let Some((text, precision, scale)) = kept(number) {
-        if precision > DECIMAL128_MAX_PRECISION {
+        if is_long(text) {
             return nearest_double(number);
         }
         let value = Some(exact_units(text, scale)?);
@@ -178,11 +188,8 @@ fn fraction(number: &Expr) -> Option<Expr> {
 
 /// A number of more digits than a DECIMAL has, rounded to so many after the point.
 fn rounded(number: &Expr, scale: i8) -> Option<Expr> {
-    let (text, ..) = kept(number).filter(|(_, precision, _)| *precision > DECIMAL128_MAX_PRECISION)?;
-    let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
-    let one_more = Floor::of(text, scale.checked_add(1)?).filter(|floor| floor.value < Floor::PAST)?.value;
-    let value = (one_more + 5) / 10;
-    let value = Some(if negative { -value } else { value });
+    let (text, ..) = kept(number).filter(|(text, ..)| is_long(text))?;
+    let value = Some(nearest_units(text, scale)?);
     Some(Expr::Literal(ScalarValue::Decimal128(value, DECIMAL128_MAX_PRECISION, scale), None))
 }
 
@@ -222,6 +229,10 @@ impl Type {
             }
             DataType::Float64 | DataType::Float32 if !matches!(number, Expr::Literal(..)) => {
                 Some(Self::Double)
+            }
+            // A type that holds both may be none.
+            of if of.is_integer() && kept(number).is_some_and(|(text, ..)| is_long(text)) => {
+                Some(Self::Whole { signed: of != DataType::UInt64 })
             }
             _ => None,
         }
@@ -277,18 +288,32 @@ impl Type {
         if let Some(value) = self.exact(text) {
             return Some(binary(expr, op, value));
         }
-        let Self::Decimal { precision, scale } = self else { return None };
-        let of = |value: i128| Expr::Literal(ScalarValue::Decimal128(Some(value), precision, scale), None);
+        let (scale, least, most) = match self {
+            Self::Decimal { precision, scale } => {
+                let most = 10_i128.pow(precision.into()) - 1;
+                (scale, -most, most)
+            }
+            Self::Whole { signed: true } => (0, i64::MIN.into(), i64::MAX.into()),
+            Self::Whole { signed: false } => (0, 0, u64::MAX.into()),
+            Self::Double => return None,
+        };
+        let of = |value: i128| {
+            let value = match self {
+                Self::Decimal { precision, scale } => ScalarValue::Decimal128(Some(value), precision, scale),
+                Self::Whole { signed: false } => ScalarValue::UInt64(Some(value as u64)),
+                Self::Whole { .. } | Self::Double => ScalarValue::Int64(Some(value as i64)),
+            };
+            Expr::Literal(value, None)
+        };
         let floor = Floor::of(text, scale)?.value;
-        let most = 10_i128.pow(precision.into()) - 1;
         Some(match op {
             Eq => unless_null(expr, false),
             NotEq => unless_null(expr, true),
             IsDistinctFrom => Expr::Literal(ScalarValue::Boolean(Some(true)), None),
             IsNotDistinctFrom => Expr::Literal(ScalarValue::Boolean(Some(false)), None),
-            Lt | LtEq if floor < -most => binary(expr, Lt, of(-most)),
+            Lt | LtEq if floor < least => binary(expr, Lt, of(least)),
             Lt | LtEq => binary(expr, LtEq, of(floor.min(most))),
-            Gt | GtEq if floor < -most => binary(expr, GtEq, of(-most)),
+            Gt | GtEq if floor < least => binary(expr, GtEq, of(least)),
             Gt | GtEq => binary(expr, Gt, of(floor.min(most))),
             _ => return None,
         })
@@ -322,67 +347,3 @@ fn digits(expr: &Expr) -> Option<String> {
         _ => None,
     }
 }
-
-/// A number in units of the last of so many digits after the point; `None` where it is no whole number of them, and for
-/// what is no number.
-pub(crate) fn exact_units(text: &str, scale: i8) -> Option<i128> {
-    Floor::of(text, scale).filter(|floor| floor.exact).map(|floor| floor.value)
-}
-
-/// The largest value of so many digits after the point that is no larger than a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Floor {
-    /// In units of the last digit; 10^38 or more of either sign where it is past every DECIMAL.
-    value: i128,
-    /// Whether it is the number.
-    exact: bool,
-}
-
-impl Floor {
-    /// Past every DECIMAL.
-    const PAST: i128 = 10_i128.pow(38);
-
-    fn within(value: i128) -> i128 {
-        value.min(Self::PAST)
-    }
-
-    /// `None` where the text is no number.
-    fn of(text: &str, scale: i8) -> Option<Self> {
-        let (negative, text) = match text.trim().strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text.trim()),
-        };
-        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
-            None => (text, 0),
-        };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
-        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-            return None;
-        }
-        // How many of the digits are before the end of what is kept.
-        let kept = whole.len() as i64 + exponent + i64::from(scale);
-        let (mut value, mut exact) = (0_i128, true);
-        for (place, digit) in (0..).zip(&digits) {
-            if place >= kept {
-                exact &= *digit == b'0';
-            } else {
-                value = Self::within(value.saturating_mul(10).saturating_add(i128::from(digit - b'0')));
-            }
-        }
-        let zeros = kept - digits.len() as i64;
-        for _ in 0..zeros.clamp(0, 40) {
-            value = Self::within(value.saturating_mul(10));
-        }
-        let value = match (negative, exact) {
-            (false, _) => value,
-            (true, true) => -value,
-            (true, false) => -value - 1,
-        };
-        Some(Self { value, exact })
-    }
-}
-
-#[cfg(test)]
-mod tests;

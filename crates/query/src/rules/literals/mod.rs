@@ -26,8 +26,6 @@ use tickstone_wire::parse_uuid;
 mod decimal;
 mod span;
 
-pub(crate) use decimal::exact_units;
-
 /// See the file's header.
 ///
 /// # Errors

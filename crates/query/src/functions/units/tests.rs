@@ -1,4 +1,4 @@
-use super::Floor;
+use super::{Floor, nearest_units};
 
 #[test]
 fn floors_are_the_next_value_down() {
@@ -16,4 +16,13 @@ fn floors_are_the_next_value_down() {
         Some((12345678901234567890123456789012345678, true))
     );
     assert_eq!(floor("one", 2), None);
+}
+
+#[test]
+fn the_nearest_unit_is_the_one_that_is_printed() {
+    assert_eq!(nearest_units("0.125", 2), Some(13));
+    assert_eq!(nearest_units("-0.125", 2), Some(-13));
+    assert_eq!(nearest_units("-0.1249999", 2), Some(-12));
+    assert_eq!(nearest_units("61500", 2), Some(6_150_000));
+    assert_eq!(nearest_units("1e39", 2), None);
 }
