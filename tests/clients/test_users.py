@@ -1025,3 +1025,30 @@ def test_catalogs_tell_of_roles_and_rights(desk: Any) -> None:
     login = f"host=localhost port={desk.ports['pg_port']} user=ann password={PASSWORDS['ann']}"
     dp = ["psql", "-X", "-A", "-t", "-c", "\\dp secret", login]
     assert "px:\n  ann=r/root" in subprocess.run(dp, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_nobody_takes_the_catalog_from_others(desk: Any) -> None:
+    asked_of = {
+        "SELECT count(*) > 0 FROM pg_catalog.pg_class WHERE relname = 't'": True,
+        "SELECT count(*) > 0 FROM pg_type WHERE typname = 'float8'": True,
+        "SELECT count(*) = 0 FROM pg_roles WHERE rolname = 'taker' AND rolsuper": True,
+    }
+    with psycopg.connect(**postgres(desk, "root")) as root:
+        for sql in ["CREATE USER taker PASSWORD 'x' IN ROLE writer", "GRANT CREATE ON ALL TABLES TO taker"]:
+            root.execute(sql)
+        PASSWORDS["taker"] = "x"
+        for name in ["pg_class", "pg_type", "pg_namespace"]:
+            assert asked(desk, "/write", basic("taker"), f"{name} x=1\n".encode())[0] == 204
+        with psycopg.connect(**postgres(desk, "taker")) as taker:
+            taker.execute("CREATE VIEW pg_roles AS SELECT 'taker' AS rolname, true AS rolsuper")
+            for connection in [root, taker]:
+                for sql, wanted in asked_of.items():
+                    assert connection.execute(sql).fetchone() == (wanted,), sql
+            # It is read by a name of its own.
+            root.execute("ALTER TABLE pg_class RENAME TO measured")
+            assert root.execute("SELECT x FROM measured").fetchone() == (1.0,)
+            root.execute("DROP TABLE pg_type, pg_namespace")
+            root.execute("DROP VIEW pg_roles")
+            root.execute("DROP TABLE measured")
+        root.execute("DROP USER taker")
+        del PASSWORDS["taker"]

@@ -229,11 +229,14 @@ impl PinnedSnapshot {
             let schema = self.database.marked_schema(table);
             return Some(Arc::new(SnapshotTable::new(Arc::clone(table), schema).with_numbers()));
         }
+        if let Some(system) = self.system_table(name) {
+            return Some(system);
+        }
         let Some(table) = self.table(name).filter(|table| table.schema().view().is_none()) else {
             return match (self.frame(name), self.files(name)) {
                 (Some(frame), _) => Some(Arc::new(FrameTable::new(&frame)) as _),
                 (None, Some(files)) => Some(Arc::new(FileProvider(files)) as _),
-                (None, None) => self.system_table(name),
+                (None, None) => None,
             };
         };
         let schema = self.database.marked_schema(&table);

@@ -53,6 +53,9 @@ impl Session {
         reading: Reading,
         met: &Met,
     ) -> Option<Found> {
+        if self.pinned.is_system_table(name) {
+            return None;
+        }
         let full = self.pinned.full();
         let own = own_of_rightful(name).unwrap_or(name);
         let of_view = |mut view: FoundView| {
@@ -95,7 +98,7 @@ impl Session {
                         false
                     }
                     None => {
-                        met.refuse(owner_dropped(AUDIT));
+                        met.refuse(owner_dropped(Some(AUDIT)));
                         false
                     }
                 },
@@ -118,7 +121,8 @@ impl Session {
                 }
                 Some(owner) => self.reads(&owner, table, right, met, || whole(true)),
                 None => {
-                    met.refuse(owner_dropped(own));
+                    let knows = session.as_ref().is_none_or(|of| !of.with_any_of(table.schema()).is_none());
+                    met.refuse(owner_dropped(knows.then_some(own)));
                     None
                 }
             },
@@ -183,8 +187,12 @@ impl Met {
 }
 
 /// That nobody's rights are there for a view that reads a table.
-fn owner_dropped(table: &str) -> QueryError {
-    let what = format!("the owner of a view that reads '{table}' was dropped");
+fn owner_dropped(table: Option<&str>) -> QueryError {
+    let what = match table {
+        Some(table) => format!("the owner of a view that reads '{table}' was dropped"),
+        // What a view is made of is not told.
+        None => "the owner of a view that is read here was dropped".to_string(),
+    };
     let error = QueryError::request(what).state(crate::error::SqlState::Denied);
     error.hint("an admin gives the view another: ALTER VIEW name OWNER TO a user")
 }
@@ -368,6 +376,10 @@ impl Gate<'_> {
         let Some(table) = self.table(name) else { return Ok(()) };
         if !self.standing.owns_base_of(&self.full, table.schema()) {
             self.with(name, Rights::ALTER)?;
+            if self.standing.with_any_of(table.schema()).is_none() {
+                // The statement does not find it.
+                return Ok(());
+            }
         }
         let may_drop = |id: &u32| {
             self.full.table_by_id(*id).is_none_or(|view| self.standing.may_drop(&self.full, view.schema()))

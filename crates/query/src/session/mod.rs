@@ -314,16 +314,16 @@ impl Session {
     /// Gives names the spelling of what they refer to.
     fn resolve(&self, statement: &mut Statement) -> Result<()> {
         let snapshot = self.snapshot();
-        dialect::mend_catalog(statement, &|name| {
-            let is_users = snapshot.table(name).is_some() || self.pinned.frame(name).is_some();
-            !is_users && self.pinned.is_system_table(name)
-        });
+        dialect::mend_catalog(statement, &|name| self.pinned.is_system_table(name));
         let full = self.pinned.full();
         let rightful = |name: &str| {
             let own = own_of_rightful(name)?;
             full.table(own).or_else(|| views::stored(&full, own))
         };
+        // As in PostgreSQL, whose search path has its catalog first: a table that somebody gave such a name does not take
+        // the catalog from others.
         let tables = |name: &str| match rightful(name).or_else(|| snapshot.table(name)) {
+            _ if self.pinned.is_system_table(name) => self.pinned.system_columns(name),
             Some(table) if own_of_rightful(name).is_some() => Some((name.to_string(), spelling(table).1)),
             Some(table) => Some(spelling(table)),
             None => {
