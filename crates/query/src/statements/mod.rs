@@ -26,6 +26,7 @@ mod view;
 use crate::dialect::{CopyEnd, Statement};
 use crate::error::{QueryError, Result, SqlState};
 use crate::session::{OpenTransaction, Outcome, Session};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineError, TableSnapshot};
 use tickstone_model::SyncPolicy;
@@ -180,8 +181,8 @@ async fn drop_tables(
     Ok(Outcome::done("DROP TABLE"))
 }
 
-/// Drops what was found, whatever has its name by then, and the materialized views of it where that `cascades`. Somebody
-/// else may drop it meanwhile.
+/// Drops what was found, whatever has its name by then, and the materialized views of it where that `cascades`: all of it,
+/// or nothing where a view would be left without what it reads. Somebody else may drop it meanwhile.
 async fn drop_found(
     session: &Session,
     found: Vec<Arc<TableSnapshot>>,
@@ -189,22 +190,32 @@ async fn drop_found(
     cascades: bool,
 ) -> Result<()> {
     let full = session.full_snapshot();
-    let above = found.iter().filter(|_| cascades).flat_map(|table| full.views_above(table.id()));
-    let above: Vec<u32> = above.collect();
+    let named: Vec<u32> = found.iter().map(|table| table.id()).collect();
+    // Each after the views over it.
+    let mut order: Vec<u32> = Vec::new();
+    for table in &found {
+        let above = full.views_above(table.id());
+        if let Some(left) = above.iter().find(|view| !cascades && !named.contains(view)) {
+            let name = |id: &u32| full.table_by_id(*id).map(|table| table.schema().name().to_string());
+            let (view, table) = (name(left).unwrap_or_default(), table.schema().name().to_string());
+            return Err(session.without_hidden_views(EngineError::HasViews { table, view }));
+        }
+        order.extend(above.into_iter().rev());
+        order.push(table.id());
+    }
     let drop = move |engine: &Engine| {
-        for view in above.into_iter().rev() {
-            match engine.drop_table_by_id(view) {
-                Ok(()) | Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) => {}
-                Err(error) => return Err(error),
+        let mut done = BTreeSet::new();
+        for id in order.into_iter().filter(|id| done.insert(*id)) {
+            match engine.drop_table_by_id(id) {
+                Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) => {
+                    if let Some(table) = found.iter().find(|table| table.id() == id && !if_exists) {
+                        return Err(EngineError::NoSuchTable { name: table.schema().name().to_string() });
+                    }
+                }
+                dropped => dropped?,
             }
         }
-        found.iter().try_for_each(|table| match engine.drop_table_by_id(table.id()) {
-            Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) if if_exists => Ok(()),
-            Err(EngineError::NoSuchTable { .. } | EngineError::TableGone { .. }) => {
-                Err(EngineError::NoSuchTable { name: table.schema().name().to_string() })
-            }
-            done => done,
-        })
+        Ok(())
     };
     session.blocking(drop).await
 }

@@ -833,6 +833,9 @@ fn what_is_hidden_is_missing_as_what_is_not_there() {
         "SUBSCRIBE TO {}",
         "INSERT INTO {} VALUES (1)",
         "SHOW CREATE TABLE {}",
+        "DROP TABLE {} CASCADE",
+        "DROP VIEW {} CASCADE",
+        "DROP MATERIALIZED VIEW {} CASCADE",
     ] {
         for name in ["secret", "sums", "hidden_bars"] {
             let mut told = |name: &str| {
