@@ -119,9 +119,15 @@ impl Audit {
         let engine = database.engine().clone();
         let table = engine.keep_audit(&columns(), ttl).map_err(|error| match error {
             EngineError::TableExists { name } => {
-                let what = format!(
-                    "a table '{name}' has the name of the audit log: rename it first: tickstone sql --data … -c \"ALTER TABLE {name} RENAME TO …\""
-                );
+                let there = engine.snapshot().table(&name).map(|there| Arc::clone(there.schema()));
+                let what = match there.filter(|there| there.view().is_some()) {
+                    Some(_) => format!(
+                        "a view '{name}' has the name of the audit log: make it under another and drop this one first: tickstone sql --data … -c \"DROP VIEW {name}\""
+                    ),
+                    None => format!(
+                        "a table '{name}' has the name of the audit log: rename it first: tickstone sql --data … -c \"ALTER TABLE {name} RENAME TO …\""
+                    ),
+                };
                 wrong(&what)
             }
             error => wrong(&error),

@@ -1,17 +1,22 @@
 //! CREATE VIEW, DROP [MATERIALIZED] VIEW, and what a view's columns are.
 
+use crate::access::standing::PROGRESS;
 use crate::dialect::{self, CreateView, Statement};
-use crate::error::{ErrorKind, QueryError, Result};
+use crate::error::{ErrorKind, QueryError, Result, SqlState};
 use crate::session::{Outcome, Session};
 use datafusion::arrow::datatypes::SchemaRef;
 use std::sync::Arc;
 use tickstone_engine::{Engine, EngineError, TableSnapshot};
-use tickstone_model::{AlterTable, Rights, TableAccess, TableSchema};
+use tickstone_model::{AlterTable, Rights, TableAccess, TableSchema, is_same_name};
 
 const TAG: &str = "CREATE VIEW";
 
 pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Outcome> {
     let CreateView { name, or_replace, if_not_exists, text, query, position } = view;
+    if is_same_name(&name, PROGRESS) {
+        let what = format!("'{PROGRESS}' is what the database notes of streams in: it is no view");
+        return Err(QueryError::request(what).at(position).hint("give the view another name"));
+    }
     let there = session.snapshot().table(&name).map(Arc::clone);
     let found = there.as_ref().map(|found| Arc::clone(found.schema()));
     match &found {
@@ -53,6 +58,7 @@ pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Ou
     }
     let schema = TableSchema::of_view(&name, &text).map_err(|error| QueryError::from(error).at(position))?;
     let (schema, access) = (schema.owned_by(session.owner()), session.access());
+    let mut missed = false;
     let made = move |engine: &Engine| loop {
         let made = engine.create_table(schema.clone());
         // Somebody made one meanwhile.
@@ -61,7 +67,14 @@ pub(super) async fn create(session: &mut Session, view: CreateView) -> Result<Ou
             Err(EngineError::TableExists { .. }) if or_replace => engine.snapshot(),
             made => return made.map(Ok),
         };
-        let Some(there) = there.table(&name) else { continue };
+        let Some(there) = there.table(&name) else {
+            // One that the database keeps for itself has the name, if it was not dropped just now.
+            if missed {
+                return Err(EngineError::TableExists { name: name.clone() });
+            }
+            missed = true;
+            continue;
+        };
         if there.schema().view().is_none() {
             return Err(there.schema().wrong_kind().into());
         }
@@ -110,7 +123,8 @@ pub(super) async fn drop_views(
             None if if_exists => {}
             None => {
                 let message = format!("view '{name}' does not exist");
-                return Err(QueryError::request(message).hint("SHOW VIEWS lists the views"));
+                let error = QueryError::request(message).state(SqlState::UndefinedTable);
+                return Err(error.hint("SHOW VIEWS lists the views"));
             }
         }
     }
