@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, Result, Tokens, is_word};
 use super::view::text_of;
 use super::{SqlError, Statement};
-use sqlparser::ast::{Expr, Visit, Visitor};
+use sqlparser::ast::{Expr, Value, Visit, Visitor};
 use sqlparser::tokenizer::Token;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -638,12 +638,31 @@ fn condition(cursor: &mut Cursor<'_>, end: &str, sql: &str) -> Result<String> {
     let mut inner = Cursor::new(&tokens.tokens, 0, tokens.end);
     let expr = inner.expression()?;
     inner.expect_end()?;
+    if expr.visit(&mut IsOfRows).is_break() {
+        return Err(SqlError::new("the condition of a grant is one of each row by itself", position)
+            .hint("it has no parameters ($1), and no functions over windows"));
+    }
     if expr.visit(&mut HasQuery).is_break() {
         return Err(SqlError::new("the condition of a grant reads its own table only", position)
             .hint("grant SELECT on a view that has the sub-query"));
     }
     cursor.skip(length);
     Ok(text_of(&tokens, sql).to_string())
+}
+
+/// Whether something of an expression is not of a row: a parameter, a function over a window.
+struct IsOfRows;
+
+impl Visitor for IsOfRows {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(function) if function.over.is_some() => ControlFlow::Break(()),
+            Expr::Value(value) if matches!(value.value, Value::Placeholder(_)) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
 }
 
 struct HasQuery;
