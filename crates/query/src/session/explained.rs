@@ -12,6 +12,7 @@ use datafusion::common::format::ExplainFormat;
 use sqlparser::ast;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tickstone_model::is_same_name;
 
 impl Session {
     /// The tables whose rows EXPLAIN must not count: those that a statement reads by the rights of a view's owner, or in
@@ -110,7 +111,9 @@ impl Session {
         let tables = listed(&snapshot).map(|table| table.schema().name());
         let frames = self.pinned.frame_names();
         let own = frames.iter().map(String::as_str).chain(self.temporaries.names());
-        nearest(name, tables.chain(own)).map(str::to_string)
+        // One of the very name is not what was meant: it is no table, or is dropped by now.
+        let others = tables.chain(own).filter(|other| !is_same_name(other, name));
+        nearest(name, others).map(str::to_string)
     }
 }
 

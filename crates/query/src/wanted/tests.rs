@@ -142,6 +142,10 @@ impl Planted {
             let told = Instant::now();
             let ended = running.join().unwrap();
             let error = ended.err().unwrap_or_else(|| panic!("it ended before it was cancelled: {sql}"));
+            if error.sql_state() != SqlState::Cancelled {
+                // On a busy machine what is wrong with it may be found out no earlier.
+                return Err(Err(error));
+            }
             assert_eq!(error.message, format!("cancelled by CANCEL QUERY {id}"), "{sql}");
             assert!(told.elapsed() < PROMPT, "{sql} took {:?} to end", told.elapsed());
             self.answers(sql);
