@@ -5,19 +5,21 @@
 //!
 //! `length(l)` of an array is how many elements it has, as in DuckDB; DataFusion has that of the array's text, and lets
 //! some functions of texts take that text too: they take no array here.
+//!
+//! `<` and its kin have a NULL within an array after everything else.
 
 mod text;
 
 pub(crate) use text::cast_in_words;
 
-use crate::functions::elements;
+use crate::functions::{elements, list_order};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Diagnostic, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::utils::disjunction;
-use datafusion::logical_expr::{Cast, Expr, ExprSchemable, not};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator, binary_expr, lit, not};
 
 /// What a function of texts is of an array.
 enum Meant {
@@ -48,10 +50,7 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::ScalarFunction(call) = &expr
         && let Some(of) = call.args.first()
         && let Some(meant) = of_array(call.func.name())
-        && matches!(
-            of.get_type(schema)?,
-            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
-        )
+        && is_list(&of.get_type(schema)?)
     {
         return match meant {
             Meant::Length => Ok(Transformed::yes(elements(of.clone()))),
@@ -62,6 +61,14 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Err(plan_datafusion_err!("{message}").with_diagnostic(diagnostic))
             }
         };
+    }
+    if let Expr::BinaryExpr(BinaryExpr { left, op, right }) = &expr
+        && matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq)
+        && is_list(&left.get_type(schema)?)
+        && is_list(&right.get_type(schema)?)
+    {
+        let order = list_order(left.as_ref().clone(), right.as_ref().clone());
+        return Ok(Transformed::yes(binary_expr(order, *op, lit(0_i8))));
     }
     let Expr::InList(InList { expr, list, negated }) = expr else { return Ok(Transformed::no(expr)) };
     if list.iter().all(is_constant) {
@@ -76,6 +83,10 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Some(any) => Transformed::yes(if negated { not(any) } else { any }),
         None => Transformed::no(*expr),
     })
+}
+
+fn is_list(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
 }
 
 fn is_constant(expr: &Expr) -> bool {
