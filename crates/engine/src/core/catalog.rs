@@ -114,6 +114,15 @@ impl TableLock {
 }
 
 impl TableWriter {
+    /// That of a table that was just made: whoever sees it may have given out symbols already, and the tape has none of
+    /// them.
+    pub(crate) fn of_new(table: &TableSnapshot) -> Self {
+        let mut writer = Self::new(table);
+        writer.logged.fill(0);
+        writer
+    }
+
+    /// That of a table that was found, with symbols that the tape or its file has.
     pub(crate) fn new(table: &TableSnapshot) -> Self {
         let logged = table.dictionaries.iter().map(|d| d.as_ref().map_or(0, |d| d.len())).collect();
         let newest = table.partitions.times().map(|(_, last)| last);

@@ -53,7 +53,7 @@ pub(crate) fn create_marked(core: &Core, schema: TableSchema) -> Result<u32> {
     catalog.next_table += 1;
     core.tape.wait(&ticket)?;
     if let Some(table) = core.publisher.snapshot().table_by_id(id) {
-        catalog.writers.insert(id, Arc::new(TableLock::new(TableWriter::new(table))));
+        catalog.writers.insert(id, Arc::new(TableLock::new(TableWriter::of_new(table))));
     }
     Ok(id)
 }
