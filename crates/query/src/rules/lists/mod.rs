@@ -6,7 +6,7 @@
 //! `length(l)` of an array is how many elements it has, as in DuckDB; DataFusion has that of the array's text, and lets
 //! some functions of texts take that text too: they take no array here.
 //!
-//! `<` and its kin have a NULL within an array after everything else.
+//! `<` and its kin, BETWEEN too, have a NULL within an array after everything else.
 
 mod text;
 
@@ -17,7 +17,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Diagnostic, plan_datafusion_err};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::utils::disjunction;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator, binary_expr, lit, not};
 
@@ -69,6 +69,16 @@ pub(crate) fn read(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     {
         let order = list_order(left.as_ref().clone(), right.as_ref().clone());
         return Ok(Transformed::yes(binary_expr(order, *op, lit(0_i8))));
+    }
+    if let Expr::Between(Between { expr: of, negated, low, high }) = &expr
+        && is_list(&of.get_type(schema)?)
+        && is_list(&low.get_type(schema)?)
+        && is_list(&high.get_type(schema)?)
+    {
+        let order =
+            |bound: &Expr, op| binary_expr(list_order(of.as_ref().clone(), bound.clone()), op, lit(0_i8));
+        let inside = order(low, Operator::GtEq).and(order(high, Operator::LtEq));
+        return Ok(Transformed::yes(if *negated { not(inside) } else { inside }));
     }
     let Expr::InList(InList { expr, list, negated }) = expr else { return Ok(Transformed::no(expr)) };
     if list.iter().all(is_constant) {
