@@ -16,6 +16,9 @@ pub(crate) fn exact_units(text: &str, scale: i8) -> Option<i128> {
 /// A number in units of the last of so many digits after the point, rounded, halves away from zero; `None` for what is past
 /// every DECIMAL, and for what is no number.
 pub(crate) fn nearest_units(text: &str, scale: i8) -> Option<i128> {
+    if let Some(exact) = exact_units(text, scale).filter(|units| units.unsigned_abs() < Floor::PAST as u128) {
+        return Some(exact);
+    }
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let one_more = Floor::of(text, scale.checked_add(1)?).filter(|floor| floor.value < Floor::PAST)?.value;
     let value = (one_more + 5) / 10;

@@ -24,5 +24,6 @@ fn the_nearest_unit_is_the_one_that_is_printed() {
     assert_eq!(nearest_units("-0.125", 2), Some(-13));
     assert_eq!(nearest_units("-0.1249999", 2), Some(-12));
     assert_eq!(nearest_units("61500", 2), Some(6_150_000));
+    assert_eq!(nearest_units("-10000000000000000000", 18), Some(-10_i128.pow(37)));
     assert_eq!(nearest_units("1e39", 2), None);
 }
